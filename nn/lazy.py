@@ -84,8 +84,9 @@ def look_beside(package: str) -> None:
         # None stands there for a package that must not be imported
         spec = getattr(sys.modules[_PROJECT], "__spec__", None)
     else:
-        # As `importlib.util.find_spec` does, which is not loaded by then.
-        spec = next(filter(None, (finder.find_spec(_PROJECT, None) for finder in sys.meta_path)), None)
+        # As `importlib.util.find_spec` does, which is not loaded by then. A finder in the style of before may lack it.
+        looks = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+        spec = next(filter(None, (look(_PROJECT, None) for look in looks if look is not None)), None)
     found = spec.origin if spec is not None else None
     # By the texts of both, which is fast: links and other spellings are left to what is then called.
     if found is not None and found != home + _OWN.replace("nn", _PROJECT):

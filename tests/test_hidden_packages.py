@@ -145,6 +145,15 @@ def test_a_file_of_another_name_of_ours_is_nothing_to_a_program_of_nn(tmp_path: 
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
+def test_a_finder_in_the_style_of_before_is_passed_over(tmp_path: Path) -> None:
+    """As `import` passes over it: `six` had one without `find_spec` until 2021."""
+    finder = "type('Old', (), {'find_module': lambda self, name, path=None: None})()"
+    finished = python(
+        tmp_path, "-W", "ignore::ImportWarning", "-c", f"import sys; sys.meta_path.insert(0, {finder}); import nn"
+    )
+    assert (finished.returncode, "AttributeError" in finished.stderr) == (0, False), finished.stderr
+
+
 def test_one_that_is_not_needed_is_warned_of_once(tmp_path: Path) -> None:
     hide(tmp_path, "executor")
     finished = python(tmp_path, "-c", "import psgd, parallel_sgd, rpc; print('runs')")
