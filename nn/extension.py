@@ -607,14 +607,18 @@ _WORDS: Final = frozenset({"sparse"})
 """Words of their own that are one letter away from a hook: users' classes have such methods, and mean them."""
 
 
+_ENDINGS: Final = ("s", "d", "r", "n", "y")
+"""Letters that make another form of a word: `updates`, `updated`, `updater`, `taken`, `ready`."""
+
+
 def _is_slip(name: str, meant: str) -> bool:
     """Tell whether a name has one letter more, less or in place of another, or two exchanged; underscores do not count."""
     if name in _WORDS:
         return False
-    # a plural is a word of its own, and of short words too many are one letter apart
-    if name == f"{meant}s":
-        return False
     short, long = sorted((name.replace("_", "").lower(), meant.replace("_", "").lower()), key=len)
+    # another form of the word is one of its own, and of short words too many are one letter apart
+    if name.endswith(_ENDINGS) and name[:-1] == meant:
+        return False
     if len(long) < 4 or len(long) - len(short) > 1:
         return False
     apart = next((place for place, (one, other) in enumerate(zip(short, long, strict=False)) if one != other), len(short))
@@ -996,6 +1000,10 @@ def _binds(signature: inspect.Signature, count: int, keywords: Sequence[str]) ->
     return True
 
 
+_UNWRITTEN: Final = 0x155
+"""Payload of the NaNs in an array that a method has to fill."""
+
+
 def written(owner: object, method: str, given: Sequence[Any], out: Any) -> None:
     """Call a method of a user's class that writes into an array, for the first time, and refuse one that does not.
 
@@ -1008,29 +1016,31 @@ def written(owner: object, method: str, given: Sequence[Any], out: Any) -> None:
     Raises:
         TypeError: for a method that takes other arguments, or returns something.
         ValueError: for one that writes nothing, or an array that does not fit.
+        Errors of other types that the method raises, as they are: its author may catch them.
     """
     name, hook = f"{type(owner).__name__}.{method}", getattr(owner, method)
     if not takes(hook, given, {}):
         raise TypeError(f"{name}{_parameters(signature_of(hook))} is called with {len(given)} arguments, which it must take")
-    out.fill(np.nan)
+    # numbers that are none, of which the bits are those of no result
+    bits = out.view(f"u{out.itemsize}")
+    blank = np.array(np.nan, out.dtype).view(bits.dtype) + bits.dtype.type(_UNWRITTEN)
+    bits.fill(blank)
     try:
         returned = hook(*given)
     except (TypeError, ValueError) as error:
+        # NumPy has types of its own for some that it raises for arrays that do not fit
+        if type(error) not in (TypeError, ValueError) and not type(error).__module__.endswith("_exceptions"):
+            raise
         hint = "; it may change 'out' and its slots, and nothing else" if "read-only" in str(error) else ""
         raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{name}(): {error}{hint}") from error
     if returned is not None:
         raise TypeError(
             f"{name}() must write its result into 'out', {described(out)}, and return nothing, got {described(returned)}"
         )
-    # numbers that are none make a result that is none
-    if np.isnan(out).all() and all(np.isfinite(each).all() for each in given if _is_floats(each) and each is not out):
+    if (bits == blank).all():
         raise ValueError(
             f"{name}() must write its result into 'out', {described(out)}, and has written nothing; out[:] = .. does"
         )
-
-
-def _is_floats(value: object) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
 def described(value: object) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 import nn
 import parallel_sgd
-from nn.extension import OverrideWarning
+from nn.extension import OverrideWarning, slips
 from parallel_sgd.batch_sync import FirstK, ISyncType, SynchronizedSGD, SyncSetting
 from parallel_sgd.codec import Codec
 from parallel_sgd.codec.compose import AllToAll, Trigger
@@ -383,6 +383,39 @@ def test_an_ordinary_name_is_no_slip(name: str) -> None:
         warnings.simplefilter("error")
         for base in (nn.layer.Layer, OwnMetric, OwnRule, OwnLoss, OwnStage, SynchronizedSGD, Codec):
             made(base, **{name: lambda self: None})
+
+
+@pytest.mark.parametrize("name", ["updated", "updater", "merged", "derived", "prepared", "taken", "ready"])
+def test_another_form_of_a_word_is_no_slip(name: str) -> None:
+    hooks = ["update", "merge", "derive", "prepare", "take", "read"]
+    assert slips(nn.metric.Metric, {name: lambda self: None}, hooks) == {}
+
+
+class Refused(ValueError):
+    """Error of an author."""
+
+
+@pytest.mark.parametrize("kind", [Refused, UnicodeError, np.linalg.LinAlgError])
+def test_an_error_of_the_authors_own_kind_is_raised_as_it_is(kind: type[Exception]) -> None:
+    """In the first batch as in any other: a program may catch it."""
+
+    def derive(self: object, *_: object) -> None:
+        raise kind("mine")
+
+    with pytest.raises(kind, match=r"^mine$"):
+        fitted(loss=made(OwnLoss, derive=derive)())
+
+
+def test_a_first_result_that_is_no_number_has_been_written() -> None:
+    """As 0 / 0: numbers that are none are told as they are, and not as a method that writes nothing."""
+
+    def increment(self: object, value: Any, gradient: Any, out: Any) -> None:
+        with np.errstate(invalid="ignore"):
+            np.divide(gradient, 0, out=out)
+
+    values = np.ones(4, np.float32)
+    made(OwnRule, increment=increment)(0.1).update(values, np.zeros(4, np.float32))
+    assert np.isnan(values).all()
 
 
 def test_own_parts_that_are_right_train() -> None:
