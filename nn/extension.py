@@ -603,7 +603,10 @@ def slips(cls: type, namespace: Mapping[str, Any], hooks: Iterable[str]) -> dict
     return {name: meant for name in methods for meant in hooks if _is_slip(name, meant)}
 
 
-_WORDS: Final = frozenset({"sparse"})
+_WORDS: Final = {
+    *("await", "border", "context", "decide", "error", "file", "inner", "name", "names", "padding", "part", "scope", "score"),
+    *("sparse", "split", "tiles"),
+}
 """Words of their own that are one letter away from a hook: users' classes have such methods, and mean them."""
 
 

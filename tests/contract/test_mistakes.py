@@ -391,6 +391,23 @@ def test_another_form_of_a_word_is_no_slip(name: str) -> None:
     assert slips(nn.metric.Metric, {name: lambda self: None}, hooks) == {}
 
 
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        (nn.activation.Activation, "padding"),
+        (nn.activation.Activation, "inner"),
+        (nn.activation.Activation, "split"),
+        (nn.dataset.MNIST, "file"),
+        (nn.dataset.TokenText, "context"),
+        (nn.callback.ModelCheckpoint, "name"),
+    ],
+)
+def test_a_word_of_its_own_is_no_slip(base: type, name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made(base, **{name: lambda self: None})
+
+
 class Refused(ValueError):
     """Error of an author."""
 
