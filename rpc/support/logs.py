@@ -27,30 +27,43 @@ class _PrivateFileHandler(RotatingFileHandler):
     Where the disk refuses lines, one warning tells it to the other handlers, and another line that it takes them again.
     """
 
-    _refused = _refuses = False
+    _refusal: OSError | None = None  # of the record in hand
+    _refuses = False
+    _news: str | None = None  # to be told
 
     def _open(self) -> TextIOWrapper:
         return cast(TextIOWrapper, open(self.baseFilename, self.mode, encoding=self.encoding, opener=_private))
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Handle a record, and tell where the disk has begun or ceased to refuse lines."""
+        found = super().handle(record)
+        # without the lock: the handler of another file may tell this one of its disk at the same moment
+        news, self._news = self._news, None
+        if news is not None:
+            (_log.warning if self._refuses else _log.info)("%s", news)
+        return bool(found)
+
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, or leave it to the other handlers where the disk does not take it."""
-        before, self._refused = self._refused, False
+        self._refusal = None
         super().emit(record)
-        if before and not self._refused and self._refuses:
-            self._refuses = False
-            _log.info("The disk takes lines for %s again; some may be missing.", self.baseFilename)
+        refused = self._refusal is not None
+        if refused is self._refuses:
+            return
+        self._refuses = refused
+        if self._refusal is None:
+            self._news = f"The disk takes lines for {self.baseFilename} again; some may be missing."
+        else:
+            reason = self._refusal.strerror or self._refusal
+            self._news = f"The disk refuses lines for {self.baseFilename} ({reason}): they are on the console alone."
 
     def handleError(self, record: logging.LogRecord) -> None:  # the name is logging's
-        """Tell that the disk refuses a line, once; any other error is told as any handler does."""
+        """Note that the disk refuses a line; any other error is told as any handler does."""
         error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
+        if isinstance(error, OSError):
+            self._refusal = error
+        else:
             super().handleError(record)
-            return
-        self._refused = True
-        if not self._refuses:
-            self._refuses = True
-            reason = error.strerror or error
-            _log.warning("The disk refuses lines for %s (%s): they are on the console alone.", self.baseFilename, reason)
 
 
 def _private(path: str, flags: int) -> int:

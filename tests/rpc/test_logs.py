@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
+import os
 import re
 import resource
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -240,3 +243,33 @@ def test_a_disk_that_refuses_lines_is_told_in_a_sentence(
     told = ["there is room", refused, "a full disk", "still full", taken, "room again"]
     assert shown.getvalue().splitlines() == told
     assert path.read_text().splitlines()[-1].endswith(taken)
+
+
+def test_two_files_on_a_full_disk_do_not_wait_for_each_other(tmp_path: Path, logger: logging.Logger) -> None:
+    """Each tells the other's handler of it, at the same moment, from a thread of its own."""
+    both = threading.Barrier(2, timeout=10)
+
+    class Full(io.StringIO):
+        """File on a disk that takes no line."""
+
+        meets = True
+
+        def write(self, text: str, /) -> int:
+            if self.meets:
+                self.meets = False
+                both.wait()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    threads = []
+    for name in ("a", "b"):
+        handler = attach_file(tmp_path / name)
+        assert isinstance(handler, logging.StreamHandler)
+        handler.stream.close()
+        handler.stream = Full()
+        record = logging.LogRecord(name, logging.INFO, "", 0, "line", (), None)
+        threads.append(threading.Thread(target=handler.handle, args=(record,), daemon=True))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
