@@ -151,7 +151,9 @@ def agent_state(host: str, pid: int) -> str:
     with contextlib.suppress(OSError):
         # another machine of that name may have given the number, too, but not here to a job process
         if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip() == JOB_PROCESS:
-            return process_status(process_status(pid).parent).state
+            parent = process_status(pid).parent
+            # an orphan that this program got, as the first process of a container does: its agent has ended
+            return "" if parent == os.getpid() else process_status(parent).state
     return ""
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from network.testing import VirtualClock
 from network.transport import wait_sockets
-from rpc.liveness.heartbeat import process_status
+from rpc.liveness.heartbeat import agent_state, process_status, this_host
 from rpc.liveness.limits import HEARTBEAT_SECONDS, STACK_SECONDS
 from rpc.liveness.process_monitor import ProcessMonitor, log_tail
 from rpc.liveness.recorder import CAPACITY, SIZE, Kind, Reader, Recorder, Signal, make_memory
@@ -447,3 +447,14 @@ def test_log_tail(tmp_path: Path) -> None:
     link.symlink_to(log)
     os.mkfifo(tmp_path / "pipe")
     assert log_tail(link).lines == log_tail(tmp_path / "pipe").lines == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_job_process_that_lost_its_agent_to_this_program_has_none() -> None:
+    """As where the program is the first process of a container, which gets all orphans: it runs whenever it looks."""
+    program = "from rpc.job.hardening import name_process; name_process('psgd-job'); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as orphan:
+        assert orphan.stdout is not None and orphan.stdout.readline() == b"\n"
+        assert Path(f"/proc/{orphan.pid}/comm").read_text() == "psgd-job\n"
+        assert agent_state(this_host(), orphan.pid) == ""
+        orphan.kill()
