@@ -392,7 +392,9 @@ class Configurable(Settled, unlisted=("argument",)):
         Values are None, bool, int, float, str, lists of them, or other configurable objects. Without `configured` there are
         none, which suits classes with a constructor that takes no arguments.
         """
-        return {name: self.argument(name) for name in _configured(type(self))}
+        # a constructor that takes `**further` has handed those on to its base, which keeps them
+        further = () if self._configured is None else vars(self).get("_handed_on", ())
+        return {name: self.argument(name) for name in (*_configured(type(self)), *further)}
 
     def _config_within(self) -> dict[str, Any]:
         """Return further arguments, as plain data, that a file holds of a part of another one."""
@@ -420,7 +422,11 @@ def config_of(value: Configurable) -> dict[str, Any]:
 @lru_cache(maxsize=1024)
 def _configured(cls: type[Configurable]) -> tuple[str, ...]:
     """Return the names of the arguments that an object keeps in attributes, in the order of the constructor that does so."""
-    return () if cls._configured is None else tuple(signature_of(cls._configured.__init__).parameters)[1:]
+    if cls._configured is None:
+        return ()
+    parameters = list(signature_of(cls._configured.__init__).parameters.values())[1:]
+    # those of a `**further` are kept by the base
+    return tuple(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)
 
 
 @lru_cache(maxsize=1024)

@@ -245,7 +245,7 @@ class Extension(ABCMeta):
             made._made = True  # type: ignore[attr-defined]
             if (args or keywords) and not is_ours(cls):
                 # of what a file would lose without a word
-                vars(made)["_passed"] = _names_passed(cls, args, keywords)
+                vars(made)["_passed"], vars(made)["_handed_on"] = _names_passed(cls, args, keywords)
         return made
 
     # By derivation alone: to ask whether a number is a layer, an ABC first asks all classes of layers, once for each type.
@@ -668,15 +668,19 @@ def check_class(cls: type) -> None:
         _look_at(cls, claimed[name], mine)
 
 
-def _names_passed(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the arguments of a call of a class that its own constructor has: bases of ours keep theirs."""
+def _names_passed(cls: type, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the arguments of a call of a class that its own constructor has, and those of bases of ours, which keep them, that
+    it hands on as `**further`.
+    """
     makers = (vars(base)["__init__"] for base in cls.__mro__ if is_ours(base) and "__init__" in vars(base))
     known = {name for maker in makers for name in signature_of(maker).parameters}
     parameters = [each for each in signature_of(cls).parameters.values() if each.kind is not each.VAR_POSITIONAL]
     aliases = getattr(inspect.getattr_static(cls, "__init__"), "aliases", {})
     places = (each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD))
     given = [*(name for name, _ in zip(places, args, strict=False)), *(aliases.get(name, name) for name in keywords)]
-    return tuple(name for name in given if name not in known)
+    hands_on = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    handed_on = [name for name in given if hands_on and name in known and name not in signature_of(cls).parameters]
+    return tuple(name for name in given if name not in known), tuple(handed_on)
 
 
 def check_begun(cls: type, item: object) -> None:
@@ -693,6 +697,9 @@ def check_begun(cls: type, item: object) -> None:
     # one that gives its arguments in another way need not keep them
     if maker is not None and not is_ours(maker) and is_ours(_owner(cls, "get_config")) and is_ours(_owner(cls, "argument")):
         for each in list(signature_of(maker.__init__).parameters.values())[1:]:
+            # what is handed on to the base is kept there
+            if each.kind is each.VAR_KEYWORD:
+                continue
             if each.name not in vars(item) and inspect.getattr_static(cls, each.name, None) is None:
                 raise TypeError(
                     f"{cls.__name__}.__init__() must keep the argument {each.name!r} in an attribute of that name, as "

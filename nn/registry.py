@@ -277,12 +277,14 @@ def _check_arguments(found: type[Any], config: Mapping[str, object], what: str, 
     parameters = _parameters(found)
     # A `*names` cannot be given by its name.
     names = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL}
+    # and one that takes any name says itself which it does not know
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     needed = {
         parameter.name
         for parameter in parameters
         if parameter.default is parameter.empty and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     }
-    unknown, missing = sorted(set(config) - names), sorted(needed - set(config))
+    unknown, missing = [] if takes_all else sorted(set(config) - names), sorted(needed - set(config))
     if unknown or missing:
         needs = f"needs the argument {missing[0]!r}{remedy.format(missing[0])}" if missing else ""
         own = f"; class {found.__name__}(.., configured=True) tells of those that it has" if remedy else ""

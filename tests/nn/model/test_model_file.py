@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,6 +115,27 @@ def test_classes_of_ones_own_are_passed_by_the_caller():
         match=r"get_config\(\) of Needy: the constructor needs the argument 'factor'; class Needy\(.., configured=True\) tells",
     ):
         needy.to_bytes()
+
+
+class Scaled(nn.layer.Dense, configured=True):
+    """Dense layer in the form of Keras: arguments of the base travel as `**further`."""
+
+    def __init__(self, neurons: int, scale: float = 2.0, **further: Any) -> None:
+        super().__init__(neurons, **further)
+        self.neurons, self.scale = neurons, scale
+
+    def call(self, x: Any) -> nn.Value:
+        return super().call(x) * self.scale
+
+
+def test_arguments_that_are_handed_on_to_the_base_are_in_the_file() -> None:
+    """Those that were given, by the name of the base, and no others: the constructor may give some of its own."""
+    layer = Scaled(3, activation="tanh", use_bias=False, name="mine")
+    assert repr(layer) == "Scaled(neurons=3, scale=2.0, activation=Tanh(), use_bias=False, name='mine')"
+    model = ready(nn.model.SequentialModel([-1, 8], [layer]))
+    again = Model.from_bytes(model.to_bytes(), {"Scaled": Scaled})
+    assert repr(again.layers[0]) == repr(layer) and again.layers[0].name == "mine"
+    assert np.array_equal(again.predict(X), model.predict(X))
 
 
 class Around(Model):
