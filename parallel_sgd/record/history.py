@@ -540,23 +540,31 @@ class Parts:
         return found
 
 
-def steps_dealt(told: Mapping[tuple[int, int], int], parts: Parts, epoch: int, batches: Sequence[int]) -> list[tuple[int, int]]:
-    """Return for each batch of an epoch the block steps that are to have a row, and those of a whole batch.
+class DealtSteps:
+    """Block steps that the batches of a training are to have, epoch after epoch.
 
-    Of a training that never went on these are the most that any epoch has: a worker without which the others went on has none
-    in any later one. Only the last batch, the tail, may have fewer than the others.
-
-    Args:
-        told: block steps that have a row, by epoch and batch.
-        parts: those of a training that went on.
-        epoch: number of the epoch.
-        batches: numbers of its batches.
+    Of a training without parts these are the most that any epoch until then has: a worker without which the others went on has
+    none in any later one, and a record of an earlier release does not tell of workers that were more from some epoch on. Only
+    the last batch, the tail, may have fewer than the others.
     """
-    if parts:
-        return parts.steps(epoch, batches)
-    last, most = max(batch for _, batch in told), max(told.values())
-    tail = max(count for (_, batch), count in told.items() if batch == last)
-    return [(tail if batch == last else most, most) for batch in batches]
+
+    def __init__(self) -> None:
+        self._most: dict[int, int] = {}
+
+    def of(self, epoch: int, told: Sequence[tuple[int, int]], parts: Parts) -> list[tuple[int, int]]:
+        """Return for each batch of an epoch the block steps that are to have a row, and those of a whole batch.
+
+        Args:
+            epoch: number of the epoch, of which those before were asked for earlier.
+            told: each batch, in order, and its block steps that have a row.
+            parts: those of a training that went on.
+        """
+        if parts:
+            return parts.steps(epoch, [batch for batch, _ in told])
+        for batch, count in told:
+            self._most[batch] = max(count, self._most.get(batch, 0))
+        last, most = max(self._most), max(self._most.values())
+        return [(self._most[last] if batch == last else most, most) for batch, _ in told]
 
 
 def over_epoch(batches: Sequence[tuple[int, Figures]], steps: Sequence[tuple[int, int]] = ()) -> tuple[Figures, int]:
@@ -627,8 +635,9 @@ def _rows(
         places: defaultdict[int, list[int]] = defaultdict(list)
         for number, batch in sorted(steps):
             places[number].append(batch)
-        for epoch in epochs.keys() & tests.keys():  # an epoch that goes on lacks the steps of those that are slower
-            dealt = steps_dealt(told, parts or Parts(), epoch, places[epoch])
+        every = DealtSteps()
+        for epoch in sorted(epochs.keys() & tests.keys()):  # an epoch that goes on lacks the steps of those that are slower
+            dealt = every.of(epoch, [(batch, told[epoch, batch]) for batch in places[epoch]], parts or Parts())
             # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
             even = len({each for _, each in dealt}) == 1
             if not even or [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:

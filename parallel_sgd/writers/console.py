@@ -17,7 +17,7 @@ from rpc.support.processors import usable_cores
 
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
-from ..record.history import COUNTED, EPOCH, Figures, JobHistory, Parts, lost_steps, over_epoch, steps_dealt
+from ..record.history import COUNTED, EPOCH, DealtSteps, Figures, JobHistory, Parts, lost_steps, over_epoch
 from ..record.report import model_name
 from ..record.run import JobResult
 from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
@@ -48,8 +48,7 @@ class JobConsole:
         #: by epoch: batch, number of rows, their mean
         self._steps: defaultdict[int, list[tuple[int, int, Figures]]] = defaultdict(list)
         self._parts = Parts()
-        #: the most rows that a batch of its number had in any epoch, as of one epoch
-        self._most: dict[tuple[int, int], int] = {}
+        self._dealt = DealtSteps()
         nodes = spec.options.nodes
         self._workers = len(nodes.worker_ids)
         crowd = crowd_sentence(self._workers, usable_cores()) if are_here(nodes) else ""
@@ -112,9 +111,7 @@ class JobConsole:
 
     def _over(self, epoch: int, steps: Sequence[tuple[int, int, Figures]]) -> tuple[Figures, int]:
         """Return the mean over an epoch, and how many block steps have no row."""
-        for batch, count, _ in steps:
-            self._most[0, batch] = max(count, self._most.get((0, batch), 0))
-        dealt = steps_dealt(self._most, self._parts, epoch, [batch for batch, *_ in steps])
+        dealt = self._dealt.of(epoch, [(batch, count) for batch, count, _ in steps], self._parts)
         # steps of clients are as many as have taken part
         return over_epoch([(count, figures) for _, count, figures in steps], () if self._spec.options.clients else dealt)
 

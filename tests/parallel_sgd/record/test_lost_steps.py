@@ -74,6 +74,16 @@ def test_a_worker_that_the_others_do_without_is_missing_in_later_epochs(tmp_path
     assert JobHistory.read(files).untold == {2: BATCHES}
 
 
+def test_a_worker_that_came_later_is_missing_in_no_epoch_before(tmp_path: Path) -> None:
+    """Runs of earlier releases that went on with more workers have no table of their parts."""
+    files = run(tmp_path, 0)
+    head, *rows = table(1, 0).splitlines(keepends=True)
+    files[1][0].write_text("".join([head, *rows[BATCHES:]]))
+    history = JobHistory.read(files)
+    assert history.untold == {}
+    assert history["Loss"][0] == pytest.approx(fmean(loss(1, batch, 0) for batch in range(1, BATCHES + 1)))
+
+
 def test_the_console_marks_the_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Where it is told while the job runs, and where at its end."""
     model = nn.model.SequentialModel([-1, 64], [nn.layer.Dense(10, "softmax")])
