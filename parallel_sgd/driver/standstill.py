@@ -77,8 +77,15 @@ class StandstillWatch:
             _log.warning("Ctrl-C came in %s (%s), after %.0f s.", called(found[0][0]), place_of(found), seconds)
 
     def _run(self) -> None:
-        while not self._ended.wait(_LOOK) and (frames := self._frames()) is not None:
-            self._look(frames, monotonic())
+        was_there = True
+        while not self._ended.wait(_LOOK):
+            frames = self._frames()
+            # a generator that yields during a look loses its callers in that one look
+            if frames is None and not was_there:
+                return
+            was_there = frames is not None
+            if frames is not None:
+                self._look(frames, monotonic())
 
     def _look(self, frames: _Frames, now: float) -> None:
         outermost = frames[0][0] if frames else None

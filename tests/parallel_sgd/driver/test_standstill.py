@@ -7,7 +7,9 @@ import logging
 import re
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -109,3 +111,28 @@ def test_a_watch_that_is_not_ended_ends_with_its_function() -> None:
     thread = watched()
     thread.join(20)
     assert not thread.is_alive()
+
+
+def test_a_generator_that_yields_during_a_look_ends_no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes the callers from the frame of a generator that waits."""
+    watch, looked, yielded, again = standstill.StandstillWatch(60.0), *(threading.Event() for _ in range(3))
+
+    def stepping() -> Iterator[None]:
+        assert looked.wait(20)
+        yield
+
+    def is_users(frame: FrameType) -> bool:
+        # within a look, whose frame is held
+        if frame.f_code is stepping.__code__ and not looked.is_set():
+            looked.set()
+            assert yielded.wait(20)
+        elif yielded.is_set():
+            again.set()
+        return False
+
+    monkeypatch.setattr(standstill, "is_users", is_users)
+    watch.begin()
+    next(stepping())
+    yielded.set()
+    assert again.wait(20)
+    watch.end()
