@@ -26,8 +26,11 @@ _ARGUMENT: Final = re.compile(r"(?<==)('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
 def as_seen(path: Path) -> Path:
     """Return a path as the user may have written it: from the current directory on, where it lies below."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    try:
+        return path.relative_to(Path.cwd())
+    except (OSError, ValueError):
+        # elsewhere, or the current directory was removed
+        return path
 
 
 def told_path(path: str, folder: Path) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from parallel_sgd.options.forms import Unnamed, object_text
 from parallel_sgd.record.job_file import JobFile
-from parallel_sgd.record.paths import found_paths, missing_code, told_path
+from parallel_sgd.record.paths import as_seen, found_paths, missing_code, told_path
 from rpc.support.places import data_without_places, without_places
 from tests.sources import ROOT
 from tests.statements import covers
@@ -272,3 +272,14 @@ def test_the_disk_is_asked_once_for_the_folder_of_many_texts(tmp_path: Path, mon
     told = data_without_places({"a": [f"{tmp_path}/x", "none"] * 20, "b": ("b", 7, f"{tmp_path}/link/y")}, tmp_path / "link")
     assert told == {"a": ["./x", "none"] * 20, "b": ["b", 7, "./y"]}
     assert asked.count(str(tmp_path / "link")) == 1
+
+
+def test_a_path_is_told_from_the_current_folder_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a whole where it lies elsewhere, and where another program has removed the current folder."""
+    below, gone = tmp_path / "runs" / "a", tmp_path / "gone"
+    monkeypatch.chdir(tmp_path)
+    assert as_seen(below) == Path("runs", "a") and as_seen(tmp_path.parent) == tmp_path.parent
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert as_seen(below) == below
