@@ -25,6 +25,7 @@ from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.checkpoint import Snapshot
 from parallel_sgd.codec import AsyncPS, GradCode, Plain, TopK
+from parallel_sgd.commands import repeat
 from parallel_sgd.commands.options import make_parser, settings_of
 from parallel_sgd.options.job_options import JobOptions
 from parallel_sgd.profiles import CyclicAssignment, FixedBlockAssignment
@@ -347,6 +348,17 @@ def test_a_run_that_went_on_with_another_one_is_verified_from_the_start_of_that(
     write_run_manifest(second, JobFile.read(second).job)
     code, out, err = psgd(capsys, "verify", second)
     assert code == 1 and "after epoch 1 the variable dense_1/bias differs from that of the run\nIt went on with " in out, err
+
+
+def test_runs_that_name_each_other_lead_to_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they lie below the current directory."""
+    monkeypatch.chdir(tmp_path)
+    first = trained(directory=tmp_path, epoch=2, checkpoint_every="epoch")
+    second = trained(directory=tmp_path, resume=first)
+    record = first / "job.toml"
+    job = JobFile.read(second).job
+    record.write_text(record.read_text().replace("[options]", f'[options]\nresume = "{job}"', 1))
+    assert repeat._first(JobFile.read(second)).path == JobFile.read(first).path
 
 
 @pytest.mark.share(4)

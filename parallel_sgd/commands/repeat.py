@@ -229,7 +229,7 @@ def _first(file: JobFile) -> JobFile:
 
     Raises: ValueError where one had other options, so that one run from the start gives other bits.
     """
-    first, seen = file, {as_seen(file.path)}
+    first, seen = file, {file.path}
     # as far back as runs lie here: only from the first weights on is everything computed
     while job := first.options.get("resume"):
         earlier = find_run(file.path.parent.parent.parent, str(job))
