@@ -16,7 +16,7 @@ from rpc import new_job_id
 from rpc.liveness.limits import LEAST_STEP_SECONDS
 from rpc.monitor import Monitor
 from rpc.shipping import pack
-from rpc.submit import AGAIN, RunFolder, node_folder
+from rpc.submit import AGAIN, RunFolder, node_folder, uninterrupted
 from rpc.support.logs import PLAIN, SUBMIT_LOGGER, get_logger
 from rpc.user_code import hidden_notes
 
@@ -106,11 +106,13 @@ def _reported(run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, follow
             for each in hidden_notes(error):
                 _log.error("%s", each, extra=PLAIN)
             raise
+        else:
+            # the job has its results here, also for a Ctrl-C that comes now
+            with uninterrupted(), spared("What the page says of the end"):
+                outcome.done(result, result.failures, result.ledger.problems if result.ledger else (), result.simulated)
         finally:
             with spared("The end of the watch"):
                 watch.end()
-        with spared("What the page says of the end"):
-            outcome.done(result, result.failures, result.ledger.problems if result.ledger else (), result.simulated)
     result.report = outcome.page
     # the page has read the tables: not once more, where they are those of the same nodes
     with spared("The history of the run"):

@@ -14,6 +14,7 @@ import pytest
 
 from nn.callback import Callback
 from nn.dataset import SimData
+from parallel_sgd.driver.standstill import StandstillWatch
 from parallel_sgd.record.files import PAGE
 from parallel_sgd.run_page import outcome
 from parallel_sgd.run_page.records import RunRecords
@@ -73,6 +74,17 @@ def test_the_outcome_is_written_before_a_second_one_counts(
         "The job was stopped by Ctrl-C.",
         f"Ctrl-C stopped the report; 'psgd report {tmp_path}/runs/P-SGD-1' writes it.",
     ]
+
+
+@covers("SUB-44")
+@pytest.mark.parametrize(("owner", "name"), [(StandstillWatch, "end"), (outcome.Outcome, "done")])
+def test_a_run_that_has_its_result_is_done(
+    owner: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(owner, name, pressing(getattr(owner, name)))
+    with pytest.raises(KeyboardInterrupt):
+        train(directory=tmp_path)
+    assert state_of(tmp_path) == "done" and "The job was stopped by Ctrl-C." not in caplog.messages
 
 
 @covers("SUB-44")
