@@ -112,9 +112,6 @@ class Exchange(Protocol):
         """Return a codec class that exchanges in this way."""
 
 
-#: Share of the letters that a method has alike with a hook for which it may be meant.
-
-
 class CodecKind(Extension):
     """Metaclass of codecs: reads those that were written before `Traits` and the capabilities, with one warning for each class.
 
