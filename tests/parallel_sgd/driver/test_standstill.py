@@ -68,8 +68,9 @@ def test_the_method_is_named_as_long_as_it_does_not_return(
         monkeypatch.setitem(standstill.__dict__, "of_the_test", then)
         train(nodes=here, directory=tmp_path, codec=Slow, **given)
     told = [each for each in caplog.messages if "has not returned" in each]
-    form = re.compile(rf"Slow\.receive_blocks has not returned for \d s \({HERE}:\d+, in then\)\.")
-    assert len(told) == 2 and all(map(form.fullmatch, told)), told
+    form = re.compile(rf"Slow\.receive_blocks has not returned for \d+ s \({HERE}:\d+, in then\)\.")
+    # more where the machine is busy
+    assert len(told) >= 2 and all(map(form.fullmatch, told)), told
 
 
 def test_ctrl_c_says_in_which_method_it_came(
@@ -85,7 +86,7 @@ def test_ctrl_c_says_in_which_method_it_came(
     with pytest.raises(KeyboardInterrupt):
         train(directory=tmp_path, codec=Slow, stall_timeout=0.3)
     came, stopped = (each for each in caplog.messages if "Ctrl-C" in each)
-    assert re.fullmatch(rf"Ctrl-C came in Slow\.receive_blocks \({HERE}:\d+, in then\), after \d s\.", came)
+    assert re.fullmatch(rf"Ctrl-C came in Slow\.receive_blocks \({HERE}:\d+, in then\), after \d+ s\.", came)
     assert stopped == "The job was stopped by Ctrl-C."
 
 
