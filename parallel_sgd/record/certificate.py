@@ -62,7 +62,8 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"
     outcome, begun = read_outcome(Door(run)), Run.read(run)
     # in one attempt; a fetched run does not tell how many it had
-    once = not (is_hurt(outcome) or file.fetched or "resume" in file.options or "discovery" in file.options)
+    hurt = is_hurt(outcome, file.options, fetched=file.fetched)
+    once = not (hurt or file.fetched or "resume" in file.options or "discovery" in file.options)
     if once:
         yield from _other_witnesses(run)
     yield from _other_environment(run, outcome)
@@ -94,7 +95,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield f"the tables of the weights (WH-*.csv) have {len(found)} epochs, the manifest has {len(chain)}"
         return
     # after a failure a worker that takes what has arrived may begin in a later epoch than it was in
-    in_turn = not is_hurt(outcome) or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
+    in_turn = not hurt or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
     yield from _gaps(epochs, in_turn=in_turn)
     if once:
         yield from _begun_late(run, epochs)
@@ -333,7 +334,8 @@ class Computed:
     def _has_same_steps(self, file: JobFile) -> bool:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
         # a failure, a resumption or another number of workers makes other rows of steps, with the same weights
-        calm = not is_hurt(read_outcome(Door(self.run))) and "resume" not in file.options and self.start == 0
+        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=file.fetched)
+        calm = not hurt and "resume" not in file.options and self.start == 0
         # in this process many workers may share a state and tables, as processes never do
         shared = {
             has_common_tables(each.path.parent, str(each.options.get("mission_title", "")))

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn.tensor_files import TEMPORARY_SUFFIX
-from rpc.submit import node_folder
+from rpc.submit import AGAIN, node_folder
 from rpc.support.files import RESULT_FILE
 
 from ..checkpoint.locate import FOLDER
 from ..checkpoint.store import position_of
 from .door import Door
 from .files import IDENTITIES, JOB_FILE, MANIFEST, OUTCOME, TIMELINE
-from .job_record import MODEL_FILE
+from .job_record import FETCHED, MODEL_FILE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
 from .report import CLIENT_TESTS, CLIENTS, DEALT, FIGURES, KINDS, POPULATION, ROUNDS, model_name
@@ -46,7 +46,8 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     # below 0 is the server, which leaves other files
     named = {node for node in _nodes(manifest.files) if node >= 0}
     # after a restart fewer workers may have gone on, and a lost one may have left nothing
-    nodes = named or {0} if is_hurt(outcome) else named | set(range(workers))
+    hurt = is_hurt(outcome, settings.get("options", {}), fetched=bool(settings.get(FETCHED)))
+    nodes = named or {0} if hurt else named | set(range(workers))
     if has_common_tables(run, _title(manifest)):
         # of the others there may be models, where an earlier part of the training had fewer workers
         nodes = _nodes(name for name in manifest.files if name.rpartition("/")[2].startswith("WH-")) or {0}
@@ -89,9 +90,15 @@ def left_by_others(manifest: RunManifest) -> list[str]:
     return [name for name in manifest.files if name not in own and not _is_of_node(name, manifest)]
 
 
-def is_hurt(outcome: Mapping[str, Any]) -> bool:
-    """Tell if a run had a failure by which fewer workers may have gone on, or one has left nothing."""
-    return bool(outcome.get("incidents") or outcome.get("failures"))
+def is_hurt(outcome: Mapping[str, Any], options: Mapping[str, Any], *, fetched: bool) -> bool:
+    """Tell if a run had a failure by which fewer workers may have gone on, or one has left nothing, or may have had one.
+
+    Args:
+        outcome: the content of its outcome.json.
+        options: those of its job.
+        fetched: whether it was fetched from its nodes, which do not tell of attempts that failed.
+    """
+    return bool(outcome.get("incidents") or outcome.get("failures")) or (fetched and options.get("on_failure") in AGAIN)
 
 
 def lost_nodes(outcome: Mapping[str, Any]) -> set[int]:

@@ -761,6 +761,21 @@ def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytes
 
 
 @covers("RUN-3")
+def test_a_run_that_began_again_is_not_accused_where_it_was_fetched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its nodes tell of no attempt that failed, and their tables have other rows of steps since."""
+    with simulated(2) as nodes:
+        options = {**OPTIONS, "on_failure": "restart", "fault": "kill 1@e2.b1"}
+        run = folder_of(job().parallel(nodes, directory=tmp_path, **options))
+    assert json.loads((run / "outcome.json").read_text())["incidents"]
+    edit(run / "outcome.json", lambda content: content.update(incidents=[]))
+    edit(run / "outcome.json", lambda content: content["settings"].pop("writers"))
+    rewrite(run, "job.toml", lambda text: f"fetched = true\n{text}")
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 0 and "were not computed again: TR-*.csv, LEDGER-*.csv" in told, told
+
+
+@covers("RUN-3")
 @pytest.mark.parametrize("sync", ["SynchronizedSGD", "AsynchronizedSGD"])
 def test_a_worker_that_began_again_in_a_later_epoch_is_not_accused(run: Path, sync: str) -> None:
     """Of workers that wait for none one is behind the others when an attempt fails; all go on from the newest state."""
