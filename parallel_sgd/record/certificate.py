@@ -22,7 +22,7 @@ from ..checkpoint.store import position_of
 from ..engine.accounts import BATCH_COLUMNS, Times
 from ..options.job_options import options
 from .claims import ELSEWHERE, computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
-from .contents import checkpoints_of, has_common_tables, is_hurt, lost_nodes, node_of
+from .contents import checkpoints_of, has_common_tables, is_hurt, is_left, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
 from .files import IDENTITIES, JOB_FILE, OUTCOME
 from .identity import Identities, differences, environment_of
@@ -62,7 +62,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         yield "the identities of the nodes differ between their tables (ID-*.csv), job.toml and the manifest"
     outcome, begun = read_outcome(Door(run)), Run.read(run)
     # in one attempt; a fetched run does not tell how many it had
-    hurt = is_hurt(outcome, file.options, fetched=file.fetched)
+    hurt = is_hurt(outcome, file.options, fetched=file.fetched or is_left(run))
     once = not (hurt or file.fetched or "resume" in file.options or "discovery" in file.options)
     if once:
         yield from _other_witnesses(run)
@@ -334,7 +334,7 @@ class Computed:
     def _has_same_steps(self, file: JobFile) -> bool:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
         # a failure, a resumption or another number of workers makes other rows of steps, with the same weights
-        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=file.fetched)
+        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=file.fetched or is_left(self.run))
         calm = not hurt and "resume" not in file.options and self.start == 0
         # in this process many workers may share a state and tables, as processes never do
         shared = {

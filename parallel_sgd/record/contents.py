@@ -25,7 +25,7 @@ from .run import RunManifest, files_of
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
 _FOLDER: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 #: Names of logs and of copies of code, which have a part in no figure.
-_LOG: Final = re.compile(r"(Fit|Worker)-[^/]*\.log|SOURCE-[^/]*\.py")
+_LOG: Final = re.compile(r"(Fit|Worker|Drive)-[^/]*\.log|SOURCE-[^/]*\.py")
 #: Options with words that name files that a run writes, or none.
 _NO_INPUTS: Final = ("callbacks", "mission_title", "writers")
 #: Name of a checkpoint that a killed process was writing.
@@ -46,7 +46,7 @@ def misplaced(run: Path, manifest: RunManifest) -> Iterator[str]:
     # below 0 is the server, which leaves other files
     named = {node for node in _nodes(manifest.files) if node >= 0}
     # after a restart fewer workers may have gone on, and a lost one may have left nothing
-    hurt = is_hurt(outcome, settings.get("options", {}), fetched=bool(settings.get(FETCHED)))
+    hurt = is_hurt(outcome, settings.get("options", {}), fetched=bool(settings.get(FETCHED)) or is_left(run))
     nodes = named or {0} if hurt else named | set(range(workers))
     if has_common_tables(run, _title(manifest)):
         # of the others there may be models, where an earlier part of the training had fewer workers
@@ -96,9 +96,14 @@ def is_hurt(outcome: Mapping[str, Any], options: Mapping[str, Any], *, fetched: 
     Args:
         outcome: the content of its outcome.json.
         options: those of its job.
-        fetched: whether it was fetched from its nodes, which do not tell of attempts that failed.
+        fetched: whether its nodes have ended it, which do not tell of attempts that failed.
     """
     return bool(outcome.get("incidents") or outcome.get("failures")) or (fetched and options.get("on_failure") in AGAIN)
+
+
+def is_left(run: Path) -> bool:
+    """Tell if a node has driven the job of a run, which its submitter had left."""
+    return any(run.glob("Node-[0-9]*-Retrieve/Drive-*.log"))
 
 
 def lost_nodes(outcome: Mapping[str, Any]) -> set[int]:

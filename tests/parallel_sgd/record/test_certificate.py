@@ -761,15 +761,24 @@ def test_seconds_of_a_simulation_are_not_borne_out(tmp_path: Path, capsys: pytes
 
 
 @covers("RUN-3")
-def test_a_run_that_began_again_is_not_accused_where_it_was_fetched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its nodes tell of no attempt that failed, and their tables have other rows of steps since."""
+@pytest.mark.parametrize("left", [False, True])
+def test_a_run_that_began_again_is_not_accused_where_it_was_fetched(
+    left: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also into the folder of a submitter that had left it to its nodes, of which one drove it on.
+
+    Its nodes tell of no attempt that failed, and their tables have other rows of steps since.
+    """
     with simulated(2) as nodes:
         options = {**OPTIONS, "on_failure": "restart", "fault": "kill 1@e2.b1"}
         run = folder_of(job().parallel(nodes, directory=tmp_path, **options))
     assert json.loads((run / "outcome.json").read_text())["incidents"]
     edit(run / "outcome.json", lambda content: content.update(incidents=[]))
     edit(run / "outcome.json", lambda content: content["settings"].pop("writers"))
-    rewrite(run, "job.toml", lambda text: f"fetched = true\n{text}")
+    if left:
+        (run / "Node-0-Retrieve" / "Drive-0.log").touch()
+    else:
+        rewrite(run, "job.toml", lambda text: f"fetched = true\n{text}")
     sealed_again(run)
     code, told = verify(run, capsys)
     assert code == 0 and "were not computed again: TR-*.csv, LEDGER-*.csv" in told, told
