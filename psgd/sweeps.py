@@ -35,6 +35,6 @@ def sweep(parser: OptionParser) -> Task:
         "--local", type=positive, metavar="N", help="start N workers on this machine, and share them out among the runs"
     )
     options.add_output(parser)
-    parser.meant_options = options.in_a_sweep()
+    parser.meant_options = {**parser.meant_options, **options.in_a_sweep()}
     parser.set_defaults(wait=0.0, discovery=None)
     return partial(carry_out, sweeping.sweep, short=True)

@@ -12,6 +12,8 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
+from psgd.cli import main as psgd_main
+
 import pytest
 
 import executor
@@ -113,6 +115,19 @@ def test_it_is_suggested(case: str) -> None:
         (["--codec-parms=bits=4"], "unrecognized arguments: --codec-parms=bits=4; did you mean --codec-params?"),
         (["--on-failure", "shrnk"], "; did you mean shrink?"),
         (["--xyz"], "unrecognized arguments: --xyz\n"),
+        # words of other programs, which by their letters are near to options that mean another thing
+        (["--nodes", "w1.json"], "; did you mean --workers FILE, or -n N for some of it?"),
+        *(([word, "w1.json"], "; did you mean --workers FILE?") for word in ("--hosts", "--hostfile", "--machinefile")),
+        *(
+            ([word, "4"], "; did you mean --local N for workers on this machine, or -n N for some of the node file?")
+            for word in ("--np", "--nproc-per-node", "--nproc_per_node", "--num-workers", "--num_processes", "--world-size")
+        ),
+        (["--bs", "8"], "; did you mean --batch-size?"),
+        (["--num-epochs", "8"], "; did you mean --epochs?"),
+        (["--random-state", "8"], "; did you mean --seed?"),
+        (["--lr", "0.1"], "; did you mean --learn-rate?"),
+        (["--train-data", "x.csv"], "; did you mean --dataset?"),
+        (["--metrics", "accuracy"], "unrecognized arguments: --metrics accuracy\n"),
     ],
 )
 def test_options_and_choices_of_a_command(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,6 +135,26 @@ def test_options_and_choices_of_a_command(words: list[str], message: str, capsys
         make_parser().parse_args(["-m", "dnn.model", *words])
     printed = capsys.readouterr().err
     assert message in printed and len(printed.splitlines()) == 3, printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["launch", "--np", "4", "train.py"], "; did you mean -n N?"),
+        (["launch", "--hostfile", "hosts", "train.py"], "; did you mean --workers FILE?"),
+        (["jobs", "--hosts", "w1.json"], "; did you mean --workers FILE?"),
+        (["sweep", "study.toml", "--num-workers", "4"], "; did you mean -n N?"),
+        (["sweep", "study.toml", "--learn-rate", "0.1"], "; did you mean 'gd_params' in [options] of the sweep file?"),
+        (["sweep", "study.toml", "--lr", "0.1"], "; did you mean 'gd_params' in [options] of the sweep file?"),
+        (["sweep", "study.toml", "--batch-size", "8"], "; did you mean 'block_size' in [options] of the sweep file?"),
+    ],
+)
+def test_words_of_other_programs_are_answered_by_every_command(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        psgd_main(words)
+    assert message in capsys.readouterr().err
 
 
 def test_options_of_the_worker(capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,7 +321,18 @@ def test_what_is_no_name_is_an_attribute_that_there_is_not(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "here"), [("batch_size", "block_size"), ("optimizer", "gd_type"), ("learning_rate", r"gd_params=\(0.01,\)")]
+    ("name", "here"),
+    [
+        ("batch_size", "block_size"),
+        ("optimizer", "gd_type"),
+        ("learning_rate", r"gd_params=\(0.01,\)"),
+        ("num_workers", r"nodes=local_workers\(N\)"),
+        ("world_size", r"nodes=local_workers\(N\)"),
+        ("bs", "block_size"),
+        ("hostfile", r"nodes=parse_worker\(N, filename=FILE\)"),
+        ("data", r"ParallelSGD\(model, data\)"),
+        ("metrics", r"model.setup\(loss, metrics\)"),
+    ],
 )
 def test_an_argument_of_keras_is_answered_with_the_option(name: str, here: str) -> None:
     job = ParallelSGD(classifier(), nn.dataset.Digits())

@@ -23,7 +23,15 @@ from rpc.submit.run_folder import path_of
 from rpc.support.option_parser import counted, number
 
 from ..checkpoint.resume import run_at
-from ..options.job_options import MEANT, JobOptions
+from ..options.job_options import (
+    LOCAL_NODES,
+    MEANT,
+    NODES_OF_A_FILE,
+    OF_THE_JOB,
+    OF_THE_MODEL,
+    RATE,
+    JobOptions,
+)
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
 from ..options.names import known_classes, make_object, split_objects
@@ -112,29 +120,53 @@ def add_job(parser: argparse.ArgumentParser, title: str = "", count: str = "numb
     return output
 
 
-def _meant() -> dict[str, str]:
-    """Return, by the names that the options have in `parallel()`, and others that it answers, the flags that are meant."""
+def _flags() -> dict[str, str]:
+    """Return, by the names that the options have in `parallel()`, their flags."""
     flags = {each.name: each.metadata["option"].flag for each in fields(JobOptions)}
-    names = {name: flag.names[0] for name, flag in flags.items() if flag is not None}
-    return {**{name: names.get(meant, "--learn-rate") for name, meant in MEANT.items()}, **names}
+    return {name: flag.names[0] for name, flag in flags.items() if flag is not None}
 
 
+def _meant() -> dict[str, str]:
+    """Return the flags by the names of their options in `parallel()`, and by others that it answers."""
+    names = _flags()
+    return {**{name: names[meant] if meant in names else _INSTEAD[meant] for name, meant in MEANT.items()}, **names}
+
+
+_INSTEAD: Final = {
+    RATE: "--learn-rate",
+    LOCAL_NODES: "-n N",
+    NODES_OF_A_FILE: "--workers FILE",
+    OF_THE_JOB: "--dataset",
+    # a model file has them
+    OF_THE_MODEL: "",
+    "job_title": "--title",
+}
+"""Flags for what is no option of `parallel()` by itself, "" for none."""
+
+_OF_NODES: Final = (LOCAL_NODES, NODES_OF_A_FILE)
+# a file of them in some programs, a number in others
+_OF_MANY: Final = dict.fromkeys(("nnodes", "nodes", "num_nodes"), "--workers FILE, or -n N for some of it")
+_HERE_TOO: Final = "--local N for workers on this machine, or -n N for some of the node file"
 _ELSEWHERE: Final = {
-    **dict.fromkeys(("nodes", "np", "nproc", "n_workers", "num_workers", "workers_count"), "-n"),
+    **{word: _HERE_TOO for word, meant in MEANT.items() if meant == LOCAL_NODES},
+    **_OF_MANY,
     **dict.fromkeys(("rule", "algorithm"), "--gradient-descent"),
-    "name": "--title",
     "blocks": "--block-assignment fixed:N",
     "job_title": "--title",
     "restart": "--on-failure restart",
     # there is no such flag, and those of near names mean another thing
     **dict.fromkeys(("directory", "no_code", "shuffle", "timeout"), ""),
 }
-"""Names that options have in other programs and commands, and the flags that are meant here."""
+"""Names that options have in other programs and commands alone, and the flags that are meant here."""
 
 
 def in_a_sweep() -> dict[str, str]:
-    """Return, by the flags that training has, without dashes, where a sweep has the option."""
-    return {flag.lstrip("-"): f"'{name}' in [options] of the sweep file" for name, flag in _meant().items()}
+    """Return, by the flags that training has and others that it answers, without dashes, where a sweep has the option."""
+    names = {flag: name for name, flag in _flags().items()} | {"--learn-rate": "gd_params"}
+    words = {**{word: flag for word, flag in _meant().items() if flag in names}, **{flag: flag for flag in names}}
+    return {
+        word.lstrip("-").replace("_", "-"): f"'{names[flag]}' in [options] of the sweep file" for word, flag in words.items()
+    }
 
 
 def title_from(model: str) -> str:
@@ -169,6 +201,9 @@ def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "w
     )
     nodes.add_argument("--ps", action="store_true", help="use a parameter server too")
     nodes.add_argument("--key-file", metavar="FILE", help="the cluster's key (default: in your configuration directory)")
+    if isinstance(parser, OptionParser):
+        words = {**{word: flag for word, flag in _meant().items() if MEANT.get(word) in _OF_NODES}, **_OF_MANY}
+        parser.meant_options = {word.replace("_", "-"): flag for word, flag in words.items()}
     return nodes
 
 

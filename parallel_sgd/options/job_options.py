@@ -59,12 +59,31 @@ if TYPE_CHECKING:  # no worker without faults loads it
 
 AssignmentType = Callable[[int, int], ISetting]
 Discovery: TypeAlias = str | Path | Callable[[], Iterable[str]]
-# names of an option in other libraries, on the command line and in `nn.sklearn`
+LOCAL_NODES: Final = "nodes=local_workers(N)"
+NODES_OF_A_FILE: Final = "nodes=parse_worker(N, filename=FILE)"
+OF_THE_JOB: Final = "ParallelSGD(model, data)"
+OF_THE_MODEL: Final = "model.setup(loss, metrics)"
+RATE: Final = "gd_params=(0.01,)"
 MEANT: Final = {
-    **dict.fromkeys(("learn_rate", "learning_rate", "lr"), "gd_params=(0.01,)"),
-    "batch_size": "block_size",
+    **dict.fromkeys(("learn_rate", "learning_rate", "lr"), RATE),
+    **dict.fromkeys(("batch", "batch_size", "bs", "minibatch_size", "per_device_train_batch_size"), "block_size"),
+    **dict.fromkeys(("max_epochs", "n_epochs", "num_epochs", "num_train_epochs"), "epoch"),
     **dict.fromkeys(("optimizer", "rule"), "gd_type"),
-}
+    **dict.fromkeys(("random_seed", "random_state"), "seed"),
+    **dict.fromkeys(("n_threads", "num_threads", "threads"), "blas_threads"),
+    **dict.fromkeys(("resume_from", "resume_from_checkpoint"), "resume"),
+    "name": "job_title",
+    # of MPI, Horovod, torchrun, Accelerate, Dask and scikit-learn
+    **dict.fromkeys(
+        ("n_jobs", "n_workers", "np", "nproc", "nproc_per_node", "num_proc", "num_processes", "num_workers", "processes",
+         "ranks", "workers", "workers_count", "world_size"),
+        LOCAL_NODES,
+    ),
+    **dict.fromkeys(("host", "hostfile", "hosts", "machinefile", "machines", "nodefile", "node_file"), NODES_OF_A_FILE),
+    **dict.fromkeys(("data", "dataset", "model", "train_data", "training_data"), OF_THE_JOB),
+    **dict.fromkeys(("loss", "metric", "metrics"), OF_THE_MODEL),
+}  # fmt: skip
+"""Names of an option in other libraries and programs, on the command line and in `nn.sklearn`, with what `parallel()` has."""
 ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
 """Arguments of other libraries that ask for a GPU."""
 

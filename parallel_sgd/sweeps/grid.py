@@ -13,7 +13,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
 
 from ..options.fields import Option
-from ..options.job_options import MEANT
+from ..options.job_options import LOCAL_NODES, MEANT, NODES_OF_A_FILE, OF_THE_JOB, OF_THE_MODEL
 from ..options.job_options import options as known_options
 from .labels import DEFAULT, label_of
 
@@ -49,6 +49,15 @@ _INSTEAD: Final = {
 }
 #: Options that are for a single job.
 _ALONE: Final = ("resume", "page", "discovery")
+#: Settings for what `parallel()` answers and a sweep has otherwise, "" for none.
+_FOR_MANY: Final = {
+    **_INSTEAD,
+    **dict.fromkeys(_ALONE, ""),
+    LOCAL_NODES: WORKERS,
+    NODES_OF_A_FILE: _INSTEAD["nodes"],
+    OF_THE_JOB: "dataset=",
+    OF_THE_MODEL: "",
+}
 
 
 @dataclass(frozen=True)
@@ -206,5 +215,6 @@ def _check_name(name: object, where: str, *, parts: bool) -> None:
     if name in _ALONE:
         raise ValueError(f"{where} cannot have {name!r}, which is for a single job")
     if name not in known:
-        hint = did_you_mean(name, [*known, *MEANT], quoted=False, meant=MEANT)
+        meant = {word: _FOR_MANY.get(each, each) for word, each in MEANT.items() if word not in known}
+        hint = did_you_mean(name, [*known, *meant], quoted=False, meant=meant)
         raise TypeError(f"{where} has no option {name!r}{hint}")
