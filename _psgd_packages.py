@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType, MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "refusal", "warn_of"]
+__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "refusal", "refusal_of_module", "warn_of"]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -126,6 +126,35 @@ def refusal(
     told = str(error).partition("; ")[2]
     end = f"; {told}" if told else near(name, dir(sys.modules[package]))
     return ImportError(f"cannot import name {name!r} from {package!r}{end}", name=package)
+
+
+def refusal_of_module(name: str, frame: FrameType, near: Callable[[str, Iterable[str]], str]) -> ModuleNotFoundError | None:
+    """Return the error for a submodule that a package lacks, with what the package answers to an access to this attribute.
+
+    For finders that stand behind all others, of which an import asks the last when there is no such module. Whether there is
+    one is asked of them, too, as `importlib.util.find_spec` does: then there is no error.
+
+    Args:
+        name: full name of the module.
+        frame: the frame that calls `find_spec` of the finder.
+        near: tells which of some names may have been meant.
+    """
+    asks = frame.f_back
+    # under a Python that has another name for this function, its own words remain
+    if asks is None or asks.f_code.co_name != "_find_and_load_unlocked":
+        return None
+    package, _, child = name.rpartition(".")
+    parent = sys.modules[package]
+    try:
+        getattr(parent, child)
+        told = f"; 'from {package} import {child}' takes it, which is no module"
+    except (AttributeError, ImportError) as error:
+        told = "".join(str(error).partition("; ")[1:])
+    if not told:
+        from pkgutil import iter_modules  # noqa: PLC0415 - for errors alone
+
+        told = near(child, [each.name for each in iter_modules(parent.__path__) if not each.name.startswith("_")])
+    return ModuleNotFoundError(f"No module named {name!r}{told}", name=name)
 
 
 def _is_raised_by_us(traceback: TracebackType | None) -> bool:

@@ -59,6 +59,31 @@ def lazily(
         )
 
     vars(sys.modules[package]).update(__getattr__=get, __dir__=names)
+    if "." not in package:
+        sys.meta_path.append(_LastFinder(package))
+
+
+class _LastFinder:
+    """Finder behind all others (`sys.meta_path`): it finds no module, and tells where one is that a package does not have.
+
+    Args:
+        package: the package.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._start = f"{package}."
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        """Raise `ModuleNotFoundError` where an import asks for a module of the package.
+
+        Args:
+            name: full name of the module.
+        """
+        if name.startswith(self._start):
+            from _psgd_packages import refusal_of_module  # noqa: PLC0415 - for errors alone
+
+            if (error := refusal_of_module(name, sys._getframe(1), did_you_mean)) is not None:
+                raise error
 
 
 def unknown(package: str, name: str, meant: Mapping[str, str], within: str = "") -> AttributeError:

@@ -42,6 +42,25 @@ def lazily(package: str, modules: Mapping[str, str]) -> None:
         return sorted(special | homes.keys() | {name for name in loaded if f"{package}.{name}" in sys.modules})
 
     vars(sys.modules[package]).update(__getattr__=get, __dir__=names)
+    if package == "nn":
+        sys.meta_path.append(_LastFinder())
+
+
+class _LastFinder:
+    """Finder behind all others (`sys.meta_path`): it finds no module, and tells where one is that `nn` does not have."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        """Raise `ModuleNotFoundError` where an import asks for a module of `nn`.
+
+        Args:
+            name: full name of the module.
+        """
+        if name.startswith("nn."):
+            from _psgd_packages import refusal_of_module  # noqa: PLC0415 - for errors alone
+
+            if (error := refusal_of_module(name, sys._getframe(1), _near)) is not None:
+                raise error
 
 
 def unknown(package: str, name: str) -> AttributeError:

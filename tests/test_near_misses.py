@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any
 
@@ -275,6 +276,42 @@ def _uses(tree: ast.Module, name: str) -> list[str]:
 
 def test_there_are_no_more_of_them() -> None:
     assert {found.split()[0] for found in findings(library_files(), _uses)} == {"network/names.py", "nn/extension.py"}
+
+
+@pytest.mark.parametrize(
+    ("program", "module", "told"),
+    [
+        ("from nn.layers import Dense", "nn.layers", "; here it is nn.layer"),
+        ("import nn.layers.core", "nn.layers", "; here it is nn.layer"),
+        ("from nn.models import Sequential", "nn.models", "; here it is nn.model"),
+        ("import nn.optimizers as optimizers", "nn.optimizers", "; here it is nn.gradient_descent"),
+        ("import nn.layer.dense", "nn.layer.dense", "; here it is nn.layer.Dense"),
+        ("import nn.layr", "nn.layr", "; did you mean 'layer'?"),
+        ("from nn.dataset.mnst import MNIST", "nn.dataset.mnst", "; did you mean 'mnist'?"),
+        ("import nn.Variable", "nn.Variable", "; 'from nn import Variable' takes it, which is no module"),
+        ("import nn.qwertz", "nn.qwertz", ""),
+        ("import nn._x", "nn._x", ""),
+        ("import network.sesion", "network.sesion", "; did you mean 'session'?"),
+        ("import network.faults.plann", "network.faults.plann", "; did you mean 'plan'?"),
+        ("import parallel_sgd.QSGD", "parallel_sgd.QSGD", "; here it is parallel_sgd.codec.QSGD"),
+        ("import parallel_sgd.codecs.compose", "parallel_sgd.codecs", "; did you mean 'codec'?"),
+        ("import rpc.Coordinator", "rpc.Coordinator", "; 'from rpc import Coordinator' takes it, which is no module"),
+        ("import executor.jobs", "executor.jobs", "; did you mean 'job'?"),
+    ],
+)
+def test_a_module_that_a_package_lacks_is_answered(program: str, module: str, told: str) -> None:
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError) as caught:
+            exec(program, {})
+        assert (str(caught.value), caught.value.name) == (f"No module named {module!r}{told}", module)
+    # none of it is an answer to the question whether there is one
+    assert find_spec(module) is None and module not in sys.modules
+
+
+def test_modules_of_others_have_the_words_of_python() -> None:
+    for name in ("nnn.layers", "nn_layers", "email.layers"):
+        with pytest.raises(ModuleNotFoundError, match=rf"^No module named '{name.removesuffix('.layers')}(\.layers)?'$"):
+            import_module(name)
 
 
 KERAS = {
