@@ -32,9 +32,10 @@ from .errors import NOT_BEGUN, JobFailed
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
 from .options.job_options import MEANT, ON_CPUS, JobOptions, options
-from .options.make_spec import make_spec, with_data, with_population
+from .options.make_spec import make_spec, planned_faults, with_data, with_population
 from .options.spec import JobSpec
 from .record.call import asked_by, call_of
+from .record.history import EPOCH
 from .record.run import JobResult, write_run_manifest
 from .record.spared import spared
 
@@ -265,6 +266,9 @@ def _prepared(
     arrays = work.data.load() if arrays is None else arrays
     spec = with_data(spec, arrays)
     made = check_data(work.model, arrays, work.transform, spec.plan, work.data, warn)
+    # of large data, which workers transform, the number of samples is not known here
+    if made is not None and spec.options.fault:
+        planned_faults(spec.options).check_batches(spec.plan.batches(len(made[0])).count)
     return with_population(spec, arrays, made), arrays
 
 
@@ -272,9 +276,22 @@ def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) ->
     if isinstance(spec.options.nodes, InProcessNodes):
         from .driver.local_run import run_here  # noqa: PLC0415 - a submitter needs no worker in its process
 
-        return run_here(spec, arrays, followers)
-    # only a busy node is waited for; each try is a submission of its own
-    return Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
+        result = run_here(spec, arrays, followers)
+    else:
+        # only a busy node is waited for; each try is a submission of its own
+        result = Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
+    if spec.options.fault:
+        with spared("The look at the faults that never struck"):
+            _tell_idle_faults(result, spec)
+    return result
+
+
+def _tell_idle_faults(result: JobResult, spec: JobSpec) -> None:
+    """Warn of each planned fault to whose epoch or attempt the job never came."""
+    epochs = int(result.history.rows[-1][EPOCH]) if result.history.rows else spec.options.epoch
+    again = f"{result.restarts or 'no'} restart{'s' * (result.restarts != 1)}"
+    for clause in planned_faults(spec.options).never(epochs, result.restarts):
+        _log.warning("The fault %r never struck: the job has ended with epoch %d, after %s.", clause, epochs, again)
 
 
 def _certify(result: JobResult, spec: JobSpec) -> None:

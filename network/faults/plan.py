@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from numbers import Integral
 
-from .fault import Fault, LinkFault, ProcessFault, Step, node_text, parse_fault
+from .fault import FIRST, Fault, LinkFault, ProcessFault, Step, node_text, parse_fault
 
 _log = logging.getLogger(__name__)
 
@@ -98,10 +98,14 @@ class FaultPlan:
     def __hash__(self) -> int:
         return hash((self.faults, self.seed))
 
-    def check(self, nodes: Collection[int]) -> None:
-        """Check that the job, which has `nodes`, has all nodes of the plan.
+    def check(self, nodes: Collection[int], epochs: int | None = None) -> None:
+        """Check that the job, which has `nodes`, has all nodes of the plan, and comes to its epochs.
 
-        Raises: ValueError naming the clause and the nodes that there are.
+        Args:
+            nodes: ids of the nodes of the job.
+            epochs: number of its epochs; None where it is not known.
+
+        Raises: ValueError naming the clause, and the nodes or the epochs that there are.
         """
         for fault in self.faults:
             named = [fault.node] if isinstance(fault, ProcessFault) else [fault.sender, fault.receiver]
@@ -109,6 +113,38 @@ class FaultPlan:
             if missing:
                 there = ", ".join(map(node_text, sorted(nodes)))
                 raise ValueError(f"The fault clause {str(fault)!r} names node {missing[0]}; the job has the nodes {there}.")
+            if epochs is not None and fault.step is not None and fault.step.epoch >= epochs:
+                raise ValueError(f"The fault clause {str(fault)!r} names epoch {fault.step.epoch + 1}; the job has {epochs}.")
+
+    def check_batches(self, batches: int) -> None:
+        """Check that an epoch of the first attempt has the batches of the plan's process faults.
+
+        Those of later attempts, which may deal batches to fewer workers, are left alone, and so are link faults, which begin
+        when their place is passed.
+
+        Args:
+            batches: number of batches of an epoch.
+
+        Raises: ValueError naming the clause and the number of batches.
+        """
+        for fault in self.faults:
+            batch = fault.step.batch if isinstance(fault, ProcessFault) and fault.attempt == FIRST else None
+            if batch is not None and batch >= batches:
+                raise ValueError(f"The fault clause {str(fault)!r} names batch {batch + 1}; an epoch of the job has {batches}.")
+
+    def never(self, epochs: int, restarts: int) -> list[str]:
+        """Return the clauses of a job that has ended to whose epoch or attempt it never came.
+
+        Args:
+            epochs: epochs that it has trained.
+            restarts: how often it was started again.
+        """
+        return [
+            str(fault)
+            for fault in self.faults
+            if (fault.step is not None and fault.step.epoch >= epochs)
+            or (fault.attempt is not None and fault.attempt > restarts)
+        ]
 
     def at(self, node: int, epoch: int, batch: int, attempt: int = 0) -> list[ProcessFault]:
         """List the faults that happen to a process now; each is returned once.

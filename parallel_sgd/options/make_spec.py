@@ -310,11 +310,20 @@ def _on_failure(options: PlainOptions, assignment: ISetting, kinds: Sequence[typ
     return _OnFailure(policy, fewest, _most(options.max_workers, assignment, found), found, every)
 
 
+def planned_faults(options: PlainOptions) -> FaultPlan:
+    """Return the faults that a job asks for.
+
+    Args:
+        options: its options.
+    """
+    return FaultPlan.parse(str(options.fault))
+
+
 def _check_processes(given: JobOptions, options: PlainOptions, assignment: ISetting, policy: Policy) -> None:
     """Refuse options that need processes on nodes within this one, and faults at nodes that do not exist."""
     nodes = options.nodes
-    fault = FaultPlan.parse(str(options.fault))
-    fault.check([*assignment.nodes, *([Parameter_Server] if nodes.has_parameter_server else [])])
+    fault = planned_faults(options)
+    fault.check([*assignment.nodes, *([Parameter_Server] if nodes.has_parameter_server else [])], options.epoch)
     if not isinstance(nodes, InProcessNodes):
         return
     for name, asked in (("fault", fault.faults and given.fault), ("discovery", given.discovery)):

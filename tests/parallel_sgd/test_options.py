@@ -306,6 +306,7 @@ NONSENSE: dict[str, list[tuple[Any, ...]]] = {  # what is said after the name of
     "stall_timeout": [("must be a number >= 0.1 and < 86400, got {!r}", 0.05, "5")],
     "fault": [
         ("The fault clause 'kill 7@e1' names node 7; the job has the nodes 0, 1.", "kill 7@e1"),
+        ("The fault clause 'kill 1@e99' names epoch 99; the job has .*", "kill 1@e99"),
         (".*explode", "explode 1@e1"),
         ("A fault plan must be a text such as 'kill 1@e1.b3; .*, got 3", 3),
     ],

@@ -113,6 +113,21 @@ def test_nodes_that_the_job_lacks_are_named() -> None:
         plan.check([0, -2])
 
 
+def test_places_to_which_the_job_never_comes_are_named() -> None:
+    plan = FaultPlan.parse("kill 1@e3.b3; cut 0-1@e2.b9; +1s 0>1; raise 0@e1.b9@a2; nan 0@e1")
+    plan.check([0, 1], 3)
+    plan.check_batches(3)
+    with pytest.raises(ValueError, match=r"^The fault clause 'kill 1@e3\.b3' names epoch 3; the job has 2\.$"):
+        plan.check([0, 1], 2)
+    with pytest.raises(ValueError, match=r"^The fault clause 'cut 0-1@e2\.b9' names epoch 2; the job has 1\.$"):
+        FaultPlan.parse("cut 0-1@e2.b9").check([0, 1], 1)
+    with pytest.raises(ValueError, match=r"^The fault clause 'kill 1@e3\.b3' names batch 3; an epoch of the job has 2\.$"):
+        plan.check_batches(2)
+    assert plan.never(3, 0) == ["raise 0@e1.b9@a2"] and plan.never(3, 1) == []
+    assert plan.never(2, 1) == ["kill 1@e3.b3"]
+    assert FaultPlan.parse("kill 1@e2@a*").never(1, 0) == ["kill 1@e2@a*"]
+
+
 def told(plan: FaultPlan, nodes: Any = range(3), epochs: int = 3, batches: int = 6, attempt: int = 0) -> list[tuple[Any, ...]]:
     """All steps of all nodes of a job."""
     found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -107,6 +108,22 @@ def test_a_worker_that_is_too_slow_is_taken_for_stuck(tmp_path: Path) -> None:
     times.write_text("20ms\n20ms\n61s\n20ms\n20ms\n20ms\n")
     with pytest.raises(JobFailed, match=r"first Node\(2\).*epoch 1, batch 3.*the same failure has come 3 times"):
         run("", compute={"default": "20ms", 2: f"trace {times}"})
+
+
+def test_a_fault_that_never_strikes_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Before the start where that is known, else at the end."""
+    for plan, words in (
+        ("kill 1@e99", r"^The fault clause 'kill 1@e99' names epoch 99; the job has \d\.$"),
+        ("kill 1@e1.b999", r"^The fault clause 'kill 1@e1\.b999' names batch 999; an epoch of the job has \d+\.$"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            run(plan)
+    run(f"raise 1{AT}; kill 1@e2.b1@a3")
+    told = [record.getMessage() for record in caplog.records if "never struck" in record.getMessage()]
+    assert len(told) == 1
+    assert re.fullmatch(
+        r"The fault 'kill 1@e2\.b1@a3' never struck: the job has ended with epoch \d, after 1 restart\.", told[0]
+    )
 
 
 @pytest.mark.parametrize(
