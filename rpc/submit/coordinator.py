@@ -345,7 +345,8 @@ class Coordinator(JobOutcome):
 
         Groups that were not dispatched start now, if they ask for nothing. Files of every node that ended are saved, those of
         the last attempt where there were several. Ctrl-C leaves the job running, a second one within 2 s stops it. A program
-        that leaves does not start it again.
+        that leaves does not start it again. One that comes when the job has ended by itself takes no result along: a warning
+        tells it, and `pressed`.
 
         Args:
             stop_on_interrupt: whether the first Ctrl-C stops the job.
@@ -360,7 +361,8 @@ class Coordinator(JobOutcome):
             self._dispatch(self._restarts.resources)
         try:
             self._wait_for_end(stop_on_interrupt, end_together, look)
-            while self.failures and self._starts_again():
+            # a program that leaves does not start it again
+            while self.failures and not self.pressed and self._starts_again():
                 self._wait_for_end(stop_on_interrupt, end_together, look)
         finally:
             if self._owns_display:
@@ -373,6 +375,8 @@ class Coordinator(JobOutcome):
             else:
                 self._logger.info("All the tasks are done.")
         self._end.pressed = self._end.pressed or interrupts.noted
+        if self.pressed:
+            self._logger.warning("Ctrl-C came when the job had ended by itself: what it has left is here.")
         return dict(sorted(self._loop.results.items())), bool(self.failures)
 
     @property
@@ -396,6 +400,8 @@ class Coordinator(JobOutcome):
                 loop.interrupts = None
                 loop.hide()
                 loop.downloads.close()
+        # behind the last look at it
+        self._end.pressed = self._end.pressed or interrupts.noted
 
     def _starts_again(self) -> bool:
         """Decide after an attempt that has failed; return whether another one runs now."""

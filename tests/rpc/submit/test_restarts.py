@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,6 +127,22 @@ def test_a_stop_while_the_next_attempt_starts(failed: Failed, monkeypatch: pytes
     monkeypatch.setattr(failed.coordinator, "_next", next_attempt)
     assert failed.coordinator._starts_again()
     assert heard(failed.agent, Stop) == Stop(failed.coordinator.job, "Enough.")
+
+
+@pytest.mark.parametrize("failures", [{}, {0: ("failed", "by itself")}])
+def test_ctrl_c_in_the_last_instant_of_a_job_is_told(
+    failed: Failed, failures: dict[int, tuple[str, str]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The results stay, and nothing starts again."""
+    coordinator = failed.coordinator
+    coordinator.failures.clear()
+    coordinator.failures.update(failures)
+    coordinator._loop.results[0] = 7
+    monkeypatch.setattr(coordinator, "_starts_again", lambda: pytest.fail("the program leaves"))
+    # all files are home: Ctrl-C is looked at no more
+    monkeypatch.setattr(coordinator._end, "wait", lambda *_: signal.raise_signal(signal.SIGINT))
+    assert coordinator.join() == ({0: 7}, bool(failures)) and coordinator.pressed
+    assert sum("Ctrl-C came when the job had ended by itself" in message for message in caplog.messages) == 1
 
 
 def test_what_is_waited_for_is_told_before_somebody_asks(caplog: pytest.LogCaptureFixture) -> None:
