@@ -41,9 +41,11 @@ class Training:
         self._callbacks = callbacks
         # Results of each batch cost time; they are made where a callback looks at them.
         self._follow_batches = any(type(found).on_batch_end is not Callback.on_batch_end for found in callbacks)
-        # One that is called between two batches may change samples.
-        self._deals_ahead = not self._follow_batches and all(
-            type(found).on_batch_begin is Callback.on_batch_begin for found in callbacks
+        # One that is called between two batches may change samples, and an optimizer of one's own may look at them again.
+        self._deals_ahead = (
+            is_ours(type(self._optimizer))
+            and not self._follow_batches
+            and all(type(found).on_batch_begin is Callback.on_batch_begin for found in callbacks)
         )
         self._coming: Iterator[Batch] | None = None
         self._ahead: list[Batch | None] = []

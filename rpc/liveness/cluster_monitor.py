@@ -129,11 +129,12 @@ class ClusterMonitor:
         """Tell if a node that has been silent for so many seconds is so for want of a processor."""
         if silence > STARVED_SECONDS:
             return False
-        if self._lives(node):
+        state = self._state_of(node)
+        if state in _WOULD_RUN or (not state and self._started(node)):
             self._asleep.discard(node)
             return True
         # it has nothing to do: what it has said before is here at the next look
-        waits = self._state_of(node) == "S" and node not in self._asleep
+        waits = state == "S" and node not in self._asleep
         self._asleep.add(node)
         return waits
 

@@ -306,6 +306,15 @@ def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_sta
     assert node == 0 and "no sign of life for 10.0 s: it is stopped" in words and not monitor.starves(0, 41.0)
 
 
+def test_an_agent_that_this_program_has_started_and_that_hangs_asleep_is_silent() -> None:
+    """It needs no processor: it is told within 3 s, as the agent of another host."""
+    monitor = ClusterMonitor("job", 1, LOG, lives={0}.__contains__, state=lambda host, pid: "S")
+    monitor.begin([0], 0.0)
+    monitor.take(0, beat(0), 0.5)
+    found = [(tick, verdict.kind) for tick in range(6, 60) for verdict in monitor.look(tick / 10)]
+    assert found == [(29, "silent")]
+
+
 def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_trains() -> None:
     """One of this machine that this program has started, or that would run if it got a processor, is no host that is gone; one
     that is stopped is, one that has nothing to do, and one that never says anything again. Heartbeats that come after such a
