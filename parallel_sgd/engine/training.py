@@ -221,7 +221,7 @@ class TrainingProcess:
             self._prepare()
             # only behind a whole epoch: within one, `result` is the evaluation of the epoch before
             if self._report is not None and first and not skipped:
-                self._report.goes_on_after(first, list(result.values()))
+                self._report.goes_on_after(first, list(result.values()), self._values())
             if self._callbacks is not None:
                 self._callbacks.begin(first, self._params)
             for epoch in range(first, self._epochs):
@@ -299,9 +299,12 @@ class TrainingProcess:
         """Write the rows of an epoch that is over."""
         if self._report is not None:
             self._report.evaluation(epoch + 1, list(evaluation.values()))
-            self._report.weights(epoch + 1, {each.name: each.value for each in self._model.store.everything})
+            self._report.weights(epoch + 1, self._values())
             self._report.times(epoch + 1, self._exchange.accounts.watch.times())
             self._report.save()
+
+    def _values(self) -> dict[str, Array]:
+        return {each.name: each.value for each in self._model.store.everything}
 
     @property
     def _stopped(self) -> bool:

@@ -91,6 +91,7 @@ class TrainingReport:
             self._ledger_path.unlink(missing_ok=True)
         self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in KINDS]
         self.steps_path, self.evaluations_path, self.times_path, *_ = self.paths
+        self._hashes_path = self.paths[KINDS.index("WH")]
         self._times = Times(0.0, 0.0, 0.0, 0.0, 0.0)
         self._rows: list[tuple[float | int, ...]] = []
         self._batch_rows: list[BatchRow] = []
@@ -230,13 +231,25 @@ class TrainingReport:
         self._evaluations.add([(*values, epoch)])
         self._evaluations.save()
 
-    def goes_on_after(self, epoch: int, values: Sequence[float]) -> None:
-        """Add the row of an epoch after which training goes on with the state of another worker, if this one was stopped before
-        it had evaluated the epoch itself.
+    def goes_on_after(self, epoch: int, values: Sequence[float], weights: Mapping[str, Array]) -> None:
+        """Make the tables agree with the state after an epoch from which training goes on, which may be that of another worker.
+
+        Args:
+            epoch: number of completed epochs, above 0.
+            values: evaluation of the state, for a worker that was stopped before it had evaluated the epoch itself; figures of
+                its own stay, as those of the epoch that it has trained.
+            weights: values of the state by variable. Their hashes replace those of the epoch: a table of weights tells what the
+                workers of this run have, and a model that is saved here must be in it.
         """
         # only the one epoch that is lacking: others are rows of its own
         if self._evaluated == epoch - 1 and values:
             self.evaluation(epoch, values)
+        known = [] if self._earlier is None else self._earlier.rows(self._hashes_path, self._node, HASH_COLUMNS)
+        hashed = {int(row[0]) for row in known}
+        rows = [[str(epoch), name, hash_of(value)] for name, value in weights.items()]
+        # a worker without rows up to here begins its table with the next epoch
+        if max(hashed, default=0) in (epoch - 1, epoch) and [row for row in known if int(row[0]) == epoch] != rows:
+            self._hashes.begin_again([HASH_COLUMNS, *(row for row in known if int(row[0]) != epoch), *rows])
 
     def times(self, epoch: int, times: Times) -> None:
         """Add one epoch, from 1: the seconds that it took, by the kind of work. `times` are those until now, of all epochs

@@ -40,9 +40,13 @@ class Table:
 
     def __init__(self, path: Path, rows: Iterable[Sequence[object]], *, lasting: bool = True) -> None:
         self._path, self._lasting = path, lasting
-        self._rows = list(rows)
         self._text = ""  # of rows that were refused
-        self._begun = self._refused = False
+        self._refused = False
+        self.begin_again(rows)
+
+    def begin_again(self, rows: Iterable[Sequence[object]]) -> None:
+        """Replace all rows, also those that are in the file."""
+        self._rows, self._text, self._begun = list(rows), "", False
         self.save()
 
     def add(self, rows: Iterable[Sequence[object]]) -> None:

@@ -175,13 +175,14 @@ def test_rows_beyond_the_position_are_dropped(tmp_path: Path) -> None:
     assert len(found.steps_path.read_text().splitlines()) == 1 + 6
     assert found.evaluations_path.read_text().splitlines()[1:] == ["0.5,0.1,1"]
     assert len(found.times_path.read_text().splitlines()) == 2
+    state = {"kernel": np.arange(2.0)}
     for _ in range(2):  # the second time the row is there
         found = again(0, "accuracy", 2, 0)
-        found.goes_on_after(2, [0.4, 0.2])
+        found.goes_on_after(2, [0.4, 0.2], state)
         assert found.evaluations_path.read_text().splitlines()[1:] == ["0.5,0.1,1", "0.4,0.2,2"]
     assert len(again(0, "precision", 2, 0).steps_path.read_text().splitlines()) == 1
     none = again(1, "accuracy", 2, 0)
-    none.goes_on_after(2, [0.4, 0.2])  # of a worker whose tables are not here
+    none.goes_on_after(2, [0.4, 0.2], state)  # of a worker whose tables are not here
     assert len(none.evaluations_path.read_text().splitlines()) == 1
 
 

@@ -8,20 +8,27 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nn.dataset import Digits
 from nn.dataset.transforms import ImageCls
-from nn.optimizer import GradientAveragingOptimizer
+from nn.optimizer import GradientAveragingOptimizer, ParameterAveragingOptimizer
 from parallel_sgd import JobResult, ParallelSGD, in_process
-from parallel_sgd.codec import AsyncPS, BlockWeight, GlobalSettings, Plain, SyncPS
+from parallel_sgd.codec import ADPSGD, DPSGD, AsyncPS, BlockWeight, FedAvg, GlobalSettings, LocalSGD, Plain, SyncPS
 from parallel_sgd.engine.block_tree import Copy
+from parallel_sgd.record.certificate import contradictions
 from parallel_sgd.record.history import JobHistory
+from parallel_sgd.record.report import TrainingReport
+from parallel_sgd.record.run import RunManifest
 from parallel_sgd.record.table import Earlier
-from parallel_sgd.record.tables import Columns, joined
+from parallel_sgd.record.tables import Columns, joined, read_hashes
+from parallel_sgd.record.weight_hashes import hash_of
 from parallel_sgd.run_page.records import RunRecords
 from parallel_sgd.writers.live import LiveFigures
 from tests.parallel_sgd.networks import mlp
+
+from ...statements import covers
 
 #: Samples of a batch of all workers: an epoch of Digits has 12 of them and a tail of 60 samples.
 BATCH, BATCHES = 120, 13
@@ -83,6 +90,57 @@ def stopped(folder: Path, workers: int) -> None:
 def calm(tmp_path_factory: pytest.TempPathFactory) -> JobHistory:
     """History of three workers without a disturbance. Batches have the same samples on any number of workers."""
     return trained(tmp_path_factory.mktemp("calm"), 3, 3).history
+
+
+@covers("RUN-4")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"codec": LocalSGD, "op_type": ParameterAveragingOptimizer},
+        {"codec": DPSGD, "op_type": ParameterAveragingOptimizer},
+        {"codec": FedAvg, "op_type": ParameterAveragingOptimizer, "ps": True, "codec_extra_parameters": {"local_batches": 5}},
+        {"codec": ADPSGD, "op_type": ParameterAveragingOptimizer, "sync_type": "asgd"},
+    ],
+    ids=["LocalSGD", "gossip", "FedAvg", "asynchronous gossip"],
+)
+def test_the_tables_of_weights_tell_the_state_that_a_worker_has(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Where each worker had a state of its own, all go on with that of one; with nothing left to train it is what they save."""
+    first = trained(tmp_path, 4, 1, **options)
+    assert first.folder is not None and len(hashes(first.folder, 1)) == 4
+    last = trained(tmp_path, 2, 1, resume="last", **options)
+    assert last.folder is not None and len(hashes(last.folder, 1)) == 1
+    assert [*contradictions(last.folder, RunManifest.read(last.folder))] == []
+    # figures stay those of the training
+    assert last.history.rows == first.history.rows
+
+
+def hashes(run: Path, epoch: int) -> set[tuple[str, ...]]:
+    """Return the hashes of all variables after an epoch, of each worker whose table has it."""
+    tables: dict[int, list[str]] = {}
+    for values in read_hashes(run)[epoch].values():
+        for node, value in values.items():
+            tables.setdefault(node, []).append(value)
+    return {*map(tuple, tables.values())}
+
+
+@pytest.mark.parametrize("known", [1, 2])
+def test_the_weights_of_the_state_that_goes_on_are_in_their_table(tmp_path: Path, known: int) -> None:
+    """A worker that was stopped between the checkpoint of another one and its own row has that row when it goes on."""
+    report = TrainingReport(tmp_path, "T", 0, [])
+    values = {epoch: {"kernel": np.full(2, epoch, np.float32), "bias": np.ones(1, np.float32)} for epoch in (1, 2, 3)}
+    for epoch in range(1, known + 1):
+        report.weights(epoch, values[epoch])
+    report = TrainingReport(tmp_path, "T", 0, [], Earlier(tmp_path, (2, 0)))
+    state = {"kernel": np.zeros(2, np.float32), "bias": np.ones(1, np.float32)}
+    report.goes_on_after(2, [], state)
+    report.weights(3, values[3])
+    rows = [
+        [str(epoch), name, hash_of(value)]
+        for epoch, each in ((1, values[1]), (2, state), (3, values[3]))
+        for name, value in each.items()
+    ]
+    (path,) = tmp_path.glob("WH-*.csv")
+    assert [line.split(",") for line in path.read_text().splitlines()[1:]] == rows
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (3, 1), (2, 3), (1, 2)])
