@@ -17,7 +17,7 @@ import numpy as np
 from network.errors import NetworkError
 from network.names import did_you_mean
 from nn import arguments
-from nn.dataset.interface import AbsDataset, Arrays
+from nn.dataset.interface import AbsDataset, Arrays, load_checked
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import answering, checked_call, is_ours, listed, unfit
 from nn.model import Model
@@ -263,7 +263,7 @@ def _prepared(
         )
     spec = replace(make_spec(work.model, work.data, work.transform, options.without_words()), about=about)
     # after the options, since loading may take minutes
-    arrays = work.data.load() if arrays is None else arrays
+    arrays = load_checked(work.data) if arrays is None else arrays
     spec = with_data(spec, arrays)
     made = check_data(work.model, arrays, work.transform, spec.plan, work.data, warn)
     # of large data, which workers transform, the number of samples is not known here

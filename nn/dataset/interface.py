@@ -34,6 +34,7 @@ __all__ = [
     "drawn_rows",
     "joined",
     "leaves",
+    "load_checked",
     "of_leaves",
     "row_checksums_of",
 ]
@@ -78,16 +79,43 @@ class AbsDataset(Configurable, internal=("checksum", "row_checksums")):
 
     @cached_property
     def _checksums(self) -> tuple[str, dict[str, str]]:
-        arrays = self.load()
-        return checksum_of(arrays), dict(zip(PARTS, map(row_checksums_of, arrays), strict=True))
+        return _checksums_of(self.load())
 
     def source_of(self, part: str) -> str:
         """Return the file of the array `part`, one of `PARTS`, for messages; "" where there is none."""
         return ""
 
 
+def load_checked(data: AbsDataset) -> Arrays:
+    """Load a data set once for its samples and its checksum, which tells from then on what these were.
+
+    Args:
+        data: the data set.
+
+    Raises:
+        ValueError: Its checksum is known, and the samples have changed since; and as `AbsDataset.load`.
+    """
+    arrays = data.load()
+    # of what is no array of numbers the check of the data tells more than a checksum
+    if len(arrays) != len(PARTS) or not all(isinstance(each, np.ndarray) and not each.dtype.hasobject for each in arrays):
+        return arrays
+    known = vars(data).get("_checksums")
+    if known is None:
+        data._checksums = _checksums_of(arrays)
+    elif checksum_of(arrays) != known[0]:
+        raise ValueError(
+            f"The samples of data set {data.name} have another checksum than before: its files, or arrays, have changed since "
+            "they were first read. Make another data set object of what is there now."
+        )
+    return arrays
+
+
 Arrays: TypeAlias = tuple[Array, Array, Array, Array]
 """``(train_x, train_y, test_x, test_y)``; samples of several inputs and labels of several outputs have a field for each."""
+
+
+def _checksums_of(arrays: Arrays) -> tuple[str, dict[str, str]]:
+    return checksum_of(arrays), dict(zip(PARTS, map(row_checksums_of, arrays), strict=True))
 
 
 def checksum_of(arrays: Iterable[Array]) -> str:

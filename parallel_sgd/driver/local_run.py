@@ -74,7 +74,7 @@ def run_here(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) 
         followers: console and writers that follow the job, or None.
     """
     job_id = new_job_id()
-    run, _ = new_run(spec, job_id, IN_PROCESS)
+    run, _ = new_run(spec, arrays, job_id, IN_PROCESS)
     try:
         # also until the page is written: it is made of as many rows as the nodes have left
         with rare_collections(len(spec.options.nodes)):

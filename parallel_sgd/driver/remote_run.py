@@ -58,7 +58,7 @@ def run_on_agents(spec: JobSpec, arrays: Arrays, followers: Followers | None = N
     nodes.check_open()
     job = new_job_id()
     is_local = isinstance(nodes, LocalNodes)
-    run, text = new_run(spec, job, _kind(nodes))
+    run, text = new_run(spec, arrays, job, _kind(nodes))
     try:
         # the folder of a local run outlives its nodes
         record = "" if spec.is_local else text_for_nodes(text, spec, job, run.path)

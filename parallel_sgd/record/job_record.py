@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset import ArrayDataset
+from nn.dataset.interface import Arrays
 from nn.tensor_files import MAX_FILE
 from rpc.support.files import publish
 from rpc.support.logs import SUBMIT_LOGGER, get_logger
@@ -47,13 +48,19 @@ FETCHED: Final = "fetched"
 """Key of a file that nodes have told."""
 
 
-def write_job_file(folder: Path, spec: JobSpec, job: str) -> str:
+def write_job_file(folder: Path, spec: JobSpec, arrays: Arrays, job: str) -> str:
     """Write `job.toml`, and beside it the model that the run begins with. Return the content of `job.toml`.
+
+    Args:
+        folder: that of the run.
+        spec: the job.
+        arrays: the four arrays that its data set has loaded.
+        job: id of the job.
 
     Raises: OSError.
     """
     publish(folder / MODEL_FILE, spec.model_file, 0o644)
-    text = job_text(spec, job, folder)
+    text = job_text(spec, job, folder, arrays)
     publish(folder / JOB_FILE, text, 0o644)
     return text
 
@@ -68,17 +75,17 @@ def text_for_nodes(text: str, spec: JobSpec, job: str, folder: Path) -> str:
         folder: that of the run.
     """
     # made anew only where it tells of samples that lie beside it, which no node has
-    return job_text(spec, job, folder, keeps=False) if f"\n{_KEPT} = " in text else text
+    return job_text(spec, job, folder) if f"\n{_KEPT} = " in text else text
 
 
-def job_text(spec: JobSpec, job: str, folder: Path, *, keeps: bool = True) -> str:
+def job_text(spec: JobSpec, job: str, folder: Path, samples: Arrays | None = None) -> str:
     """Return the content of `job.toml`.
 
     Args:
         spec: the job.
         job: its id.
         folder: that of the run.
-        keeps: whether samples that no text stands for are kept there.
+        samples: the four arrays of the data set, which are kept there if no text stands for them; None keeps none.
     """
     tell = partial(told_path, folder=folder)
     unnamed: dict[str, str] = {}
@@ -97,9 +104,9 @@ def job_text(spec: JobSpec, job: str, folder: Path, *, keeps: bool = True) -> st
             tables["data"].pop(name, None)
             unnamed[name] = str(error)
     # kept only where no text stands for them: a named data set is loaded again
-    if keeps and "dataset" in unnamed:
+    if samples is not None and "dataset" in unnamed:
         try:
-            kept = keep(folder, spec.data, spec.options.keep_data)
+            kept = keep(folder, samples, spec.options.keep_data)
             tables["data"] |= {"file": kept.file, _KEPT: kept.sha256}
             del unnamed["dataset"]
         except Unnamed as error:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from nn.dataset import ArrayDataset
-from nn.dataset.interface import PARTS, AbsDataset, leaves, of_leaves
+from nn.dataset.interface import PARTS, Arrays, leaves, of_leaves
 from nn.dataset.npz import names_in, read_arrays
 from rpc.support.files import open_to_write
 
@@ -41,21 +41,19 @@ class KeptData:
     sha256: str
 
 
-def keep(folder: Path, data: AbsDataset, most: float) -> KeptData:
+def keep(folder: Path, arrays: Arrays, most: float) -> KeptData:
     """Write the samples into the folder of a run: uncompressed, and whole or not at all.
 
     The file is not forced to the disk, so that no job waits for that: its hash tells when a loss of power has taken it.
 
     Args:
         folder: that of the run.
-        data: the samples.
+        arrays: the four arrays as the data set has loaded them, which the job trains on, before any transform.
         most: MiB that the arrays may have; 0 keeps none.
 
     Raises:
         Unnamed: They are too large, of another type than numbers, or the disk is full.
     """
-    # as loaded: what the job trains on, before any transform
-    arrays = data.load()
     size = sum(array.nbytes for array in arrays) / _MIB
     if most == 0:
         raise Unnamed("samples in the memory of a program, which keep_data=0 keeps nowhere")

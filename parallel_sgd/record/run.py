@@ -27,6 +27,7 @@ from urllib.parse import quote
 
 from network.names import missing
 from nn import arguments
+from nn.dataset.interface import Arrays
 from nn.extension import listed
 from nn.model import Model
 from nn.model.history import VALIDATION, Results, in_notebook, show
@@ -195,8 +196,14 @@ def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     return {name: float(statistics.mean(values)) if values else math.nan for name, values in found.items()}
 
 
-def new_run(spec: JobSpec, job: str, nodes: str) -> tuple[RunFolder, str]:
-    """Make the folder of a run that is about to be submitted to `nodes` (`checkpoint.given.ON_AGENTS`, ...).
+def new_run(spec: JobSpec, arrays: Arrays, job: str, nodes: str) -> tuple[RunFolder, str]:
+    """Make the folder of a run that is about to be submitted.
+
+    Args:
+        spec: the job.
+        arrays: the four arrays that its data set has loaded.
+        job: id of the job.
+        nodes: kind of its nodes, `checkpoint.resume.ON_AGENTS` or another of these.
 
     Returns: the folder, and the content of its job file.
 
@@ -206,7 +213,7 @@ def new_run(spec: JobSpec, job: str, nodes: str) -> tuple[RunFolder, str]:
     about = {**spec.about, NODES: nodes, MACHINE: machine_of(spec.options.nodes), **resumes}
     run = RunFolder(Path(spec.options.directory), job, spec.options.mission_title, about)
     try:
-        return run, write_job_file(run.make(), spec, job)
+        return run, write_job_file(run.make(), spec, arrays, job)
     except OSError as error:
         run.close()  # the part of the files that a full disk took would fill it
         shown, full = str(spec.options.directory)[:200], str(Path(spec.options.directory).absolute())[:200]

@@ -21,7 +21,7 @@ from network.errors import NetworkError
 from network.key_files import find_keys_for
 from network.nodes import Address, NodeAssignment
 from nn import arguments
-from nn.dataset.interface import Arrays
+from nn.dataset.interface import Arrays, load_checked
 from nn.extension import checked_call
 from nn.model import Model
 from nn.model.model_file import pack
@@ -326,7 +326,7 @@ class _Planner:
         options = replace(options, nodes=self._place.nodes(workers, options.codec))
         spec = make_spec(work.model, work.data, work.transform, options)
         if id(work.data) not in self._arrays:
-            self._arrays[id(work.data)] = work.data.load()
+            self._arrays[id(work.data)] = load_checked(work.data)
         arrays = self._arrays[id(work.data)]
         check_data(work.model, arrays, work.transform, with_data(spec, arrays).plan, work.data, self._warn_once)
         told = parts_of_identity(spec)

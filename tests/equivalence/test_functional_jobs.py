@@ -92,7 +92,7 @@ def test_a_data_set_by_name_is_kept_and_found_again(tmp_path: Path) -> None:
     save_arrays(tmp_path / "cache", arrays)
     found = load_arrays(tmp_path / "cache", data().checksum())
     assert found is not None
-    kept = load_kept(tmp_path / keep(tmp_path, data(), 1.0).file, None)
+    kept = load_kept(tmp_path / keep(tmp_path, data().load(), 1.0).file, None)
     for others in (found, kept.load(), of_leaves(leaves(arrays))):
         assert [other.dtype for other in others] == [array.dtype for array in arrays]
         assert all(map(np.array_equal, others, arrays))

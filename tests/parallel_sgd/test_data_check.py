@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import nn
-from nn.dataset import AbsDataset, ArrayDataset, CSVDataset, Digits, NpzDataset
+from nn.dataset import AbsDataset, ArrayDataset, CSVDataset, Digits, NpzDataset, checksum_of
 from nn.dataset.transforms import AbsTransformer, ImageCls, OneHot, Shuffle, True_Non_IID
-from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd import ParallelSGD, in_process, local_workers, sweep
 from parallel_sgd.options import compatibility
 from parallel_sgd.options.compatibility import check_data
 from parallel_sgd.profiles import IIDBlockAssignment
+from parallel_sgd.record.job_file import JobFile
 from tests.parallel_sgd.digits_job import plan_of
 
 from ..statements import covers
@@ -278,3 +279,39 @@ def test_numbers_that_are_too_large_go_by_the_names_of_a_table(tmp_path: Path, c
     assert [message.partition(". ")[0] for message in told] == [
         "Samples are far from the range of -1 to 1 that a network learns well from, by their typical size: income (30,039)"
     ]
+
+
+class Counted(ArrayDataset):
+    """Arrays in memory that count how often they are loaded."""
+
+    loads = 0
+
+    def load(self, download: bool = True) -> Any:
+        self.loads += 1
+        return super().load(download)
+
+
+@pytest.mark.parametrize("place", [in_process, pytest.param(local_workers, marks=pytest.mark.processes)])
+@pytest.mark.parametrize("transform", [None, Shuffle()])
+def test_samples_are_read_once_and_must_stay_those_of_the_checksum(tmp_path: Path, place: Any, transform: Any) -> None:
+    """A run tells the checksum of what it has trained on, wherever its workers are."""
+    x, y = np.random.default_rng(0).random((60, 4), np.float32), np.arange(60) % 3
+    data = Counted(x, y, x[:30], y[:30])
+    job = ParallelSGD(of([4]), data, transform)
+    with place(1) as nodes:
+        result = job.parallel(nodes, epoch=1, block_size=20, directory=tmp_path)
+        assert data.loads == 1 and result.folder is not None
+        assert JobFile.read(result.folder).data_sha256 == checksum_of(data.load()) == data.checksum()
+        x[7] += 1
+        with pytest.raises(ValueError, match=r"data set counted have another checksum .* Make another data set object"):
+            job.parallel(nodes, epoch=1, block_size=20, directory=tmp_path)
+    assert len([*tmp_path.glob("runs/P-SGD-*")]) == 1
+
+
+def test_samples_of_a_sweep_must_stay_those_of_the_checksum(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).random((60, 4), np.float32), np.arange(60) % 3
+    data = Counted(x, y, x[:30], y[:30])
+    data.checksum()
+    x[7] += 1
+    with pytest.raises(ValueError, match=r"data set counted have another checksum"):
+        sweep(ParallelSGD(of([4]), data), {"block_size": [10, 20]}, processes=1, epoch=1, directory=tmp_path)

@@ -18,7 +18,6 @@ from nn.layer import Dense, Embedding, Flatten, GlobalAveragePool, Resizing
 from nn.model import Model, SequentialModel
 from parallel_sgd import ParallelSGD, in_process, local_workers
 from parallel_sgd.engine.job_executor import samples_at_hand
-from rpc import SubmissionError
 from tests.nn.graphs import Compiled
 
 DRAW = np.random.default_rng(0)
@@ -272,7 +271,7 @@ def test_images_that_change_before_a_job_are_told_with_the_remedy(tmp_path):
     model.setup("crossentropy")
     with (
         local_workers(1) as nodes,
-        pytest.raises(SubmissionError, match=r"have changed since the submitter first read them\. Make"),
+        pytest.raises(ValueError, match=r"have changed since they were first read\. Make"),
     ):
         ParallelSGD(model, data, ImageCls(flatten=False)).parallel(nodes, epoch=1, block_size=3, directory=tmp_path)
 

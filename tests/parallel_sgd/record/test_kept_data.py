@@ -137,8 +137,8 @@ def test_by_default_64_mebibytes_are_kept(tmp_path: Path) -> None:
     rows = np.zeros((64 << 10, 1 << 8), np.float32)  # 64 MiB
     labels = np.zeros(len(rows), np.uint8)
     with pytest.raises(Unnamed, match=r"64\.1 MiB, and keep_data=64 keeps up to 64 MiB in a run; keep_data=65"):
-        keep(tmp_path, ArrayDataset(rows, labels), 64)
-    kept = keep(tmp_path, ArrayDataset(rows[:-512], labels[:-512]), 64)
+        keep(tmp_path, ArrayDataset(rows, labels).load(), 64)
+    kept = keep(tmp_path, ArrayDataset(rows[:-512], labels[:-512]).load(), 64)
     assert kept.sha256 == sha256_of(tmp_path / DATA_FILE)
 
 
@@ -153,7 +153,7 @@ def test_a_disk_that_takes_less_leaves_nothing(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
     try:
         with pytest.raises(Unnamed, match="which could not be kept: File too large"):
-            keep(tmp_path, arrays(), 64)
+            keep(tmp_path, arrays().load(), 64)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)

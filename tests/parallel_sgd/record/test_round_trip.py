@@ -187,7 +187,7 @@ def told(spec: JobSpec, place: Path, name: str, value: Any) -> Any:
     given = replace(spec, asked=replace(spec.asked, **{name: value}))
     given = replace(given, plan=replace(spec.plan, options=replace(spec.options, **{name: value})))
     given = replace(given, asked=replace(spec.asked, **{name: value}))
-    (place / JOB_FILE).write_text(job_text(given, JOB, place, keeps=False), "utf-8")
+    (place / JOB_FILE).write_text(job_text(given, JOB, place), "utf-8")
     file = JobFile.read(place)
     if name in file.unnamed:
         return UNNAMED
