@@ -402,7 +402,8 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             "What a simulation tells was not computed again": computed.unproven_times(),
             "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
-    return _judge(given, signature, file, computed, wrong, others, epochs, beside)
+        # before the computation is gone
+        return _judge(given, signature, file, computed, wrong, others, epochs, beside)
 
 
 def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
@@ -500,7 +501,14 @@ def _judge(
             f"But the run was computed with {', '.join(others)}: this does not show that the run is false. Verify it by "
             f"workers that compute as it did (--workers)."
         )
-    code = EXIT_USAGE if others else EXIT_FAILED
+    anew = computed.begun_anew()
+    if anew:
+        content["equal"] = None
+        said.append(
+            "But after a failure the run went on with another number of workers, each with a state of its own, so what they "
+            "remembered began anew: this does not show that the run is false."
+        )
+    code = EXIT_USAGE if others or anew else EXIT_FAILED
     return _tell(given, signature, content, clean_text("\n".join(filter(None, said))), code)
 
 

@@ -314,6 +314,19 @@ class Computed:
             if not depend_on_hosts(self.run, self.again, file):
                 yield from wrong_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
 
+    def begun_anew(self) -> bool:
+        """Tell if an attempt of the run went on with other workers, each of which has a state of its own: what these remembered
+        began anew then, which no computation from the start does.
+        """
+        nodes: dict[int, set[int]] = {}
+        for node, attempt, _ in told_at_the_start(self.run):
+            if node >= 0:
+                nodes.setdefault(attempt, set()).add(node)
+        # of the computation, since those of the run may be deleted
+        return len({*map(len, nodes.values())}) > 1 and any(
+            Snapshot.read(_content(path)).header.personal for path in checkpoints_of(self.again) if node_of(path) >= 0
+        )
+
     def unproven_times(self) -> list[str]:
         """Return the claims of a simulation about time: the new computation has no virtual clock."""
         told = read_outcome(Door(self.run)).get("simulated")

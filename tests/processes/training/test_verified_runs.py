@@ -10,6 +10,7 @@ from psgd import cli
 
 import pytest
 
+from nn.optimizer import ParameterAveragingOptimizer
 from parallel_sgd import JobResult, Parameter_Server, local_workers
 from parallel_sgd.record.identity import parts_of
 from parallel_sgd.record.job_file import JobFile
@@ -161,3 +162,21 @@ def test_a_run_on_local_workers_is_equal(
         result = digits_job().parallel(nodes, epoch=2, **{"assignment_type": FOUR_BLOCKS, **options})
     code, told = verified(result, capsys)
     assert code == 0 and "the folder agrees with itself" in told, told
+
+
+@covers("RUN-3")
+@pytest.mark.parametrize(
+    "options", [{"codec": "TopK"}, {"codec": "LocalSGD", "op_type": ParameterAveragingOptimizer}], ids=["memory", "models"]
+)
+def test_a_run_that_began_anew_with_fewer_workers_is_not_accused(
+    options: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No computation from the start gives what workers with states of their own have trained after they became fewer."""
+    monkeypatch.chdir(tmp_path)
+    with local_workers(3) as nodes:
+        result = digits_job().parallel(
+            nodes, epoch=2, block_size=128, gd_type="sgd", on_failure="shrink", min_workers=1, fault="kill 1@e2.b3", **options
+        )
+    assert result.restarts == 1
+    code, told = verified(result, capsys)
+    assert code == 2 and "began anew: this does not show that the run is false." in told, told
