@@ -62,6 +62,9 @@ def _where(frame: FrameType) -> str:
     return f", in {frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"
 
 
+_IDS: Final = frozenset({int})
+
+
 class netEncapsulation:
     """Packet with a content for one node or several. The guide lists the types that may travel.
 
@@ -76,9 +79,12 @@ class netEncapsulation:
     __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def __init__(self, targets: int | Iterable[int], content: object) -> None:
+        # nearly always: each packet of a step comes by here
+        if type(targets) is tuple and _IDS.issuperset(map(type, targets)):
+            self.targets: tuple[int, ...] = targets
         # NumPy's integers are ids, too: assignments may hold them
-        if isinstance(targets, (int, np.integer)):
-            self.targets: tuple[int, ...] = (targets,)
+        elif isinstance(targets, (int, np.integer)):
+            self.targets = (targets,)
         else:
             try:
                 each = iter(targets)
