@@ -24,6 +24,7 @@ from rpc.support.logs import get_logger
 from rpc.user_code import note, own_frames
 
 from .interfaces import (
+    INTEGERS,
     Answering,
     Array,
     BlockWeight,
@@ -41,7 +42,6 @@ from .interfaces import (
 from .settings import GlobalSettings, JobSettings
 
 _log = get_logger("parallel_sgd.codec")
-_INT = frozenset({int})
 
 
 def made(kind: type[Codec], node_id: int) -> Codec:
@@ -649,7 +649,7 @@ def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:
     numbers, alone or after integers: then `check_packet` would take it."""
     if type(content) is tuple:
         form = tuple(map(type, content))
-        if form not in forms or not _INT.issuperset(form[:-1]):
+        if form not in forms or not INTEGERS.issuperset(form[:-1]):
             return False
         array = content[-1]
     # a bare array, where the codec sends tuples: `check` says so

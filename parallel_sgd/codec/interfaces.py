@@ -62,7 +62,8 @@ def _where(frame: FrameType) -> str:
     return f", in {frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})"
 
 
-_IDS: Final = frozenset({int})
+INTEGERS: Final = frozenset({int})
+"""Types of the ids and integers of nearly all packets; NumPy's take a longer look."""
 
 
 class netEncapsulation:
@@ -80,7 +81,7 @@ class netEncapsulation:
 
     def __init__(self, targets: int | Iterable[int], content: object) -> None:
         # nearly always: each packet of a step comes by here
-        if type(targets) is tuple and _IDS.issuperset(map(type, targets)):
+        if type(targets) is tuple and INTEGERS.issuperset(map(type, targets)):
             self.targets: tuple[int, ...] = targets
         # NumPy's integers are ids, too: assignments may hold them
         elif isinstance(targets, (int, np.integer)):
