@@ -288,6 +288,7 @@ def quick_or_slow(begun: str, gate: str) -> int:
     return begin_and_await(begun, gate) if begun else 0
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("by_shutdown", [False, True])
 def test_what_lies_in_a_line_can_be_cancelled(agents: NodeAssignment, tmp_path: Path, by_shutdown: bool) -> None:
     """A function that was quick is slow now, so that nodes hold many calls of it; two of them have begun. The others are no

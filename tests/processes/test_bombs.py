@@ -146,7 +146,7 @@ def test_a_submitter(tmp_path: Path, lists: int) -> None:
     create_key_file(tmp_path / "key")
     with Serve("127.0.0.1:0", tmp_path / "key") as serve:
         child = in_child(SUBMITTER, str(tmp_path / "key"), str(serve.address))
-        with serve.acquire(20.0) as com:
+        with serve.acquire(LIMIT) as com:
             assert child.stdout is not None and child.stdout.readline() == "ready\n"
             drive(com.sessions[-1], bomb(lists), 58)
             said, grown = child.communicate(timeout=LIMIT)[0].splitlines()

@@ -93,7 +93,7 @@ def test_a_fork_server_that_was_killed(own: Cluster, tmp_path: Path) -> None:
         wait_for(lambda: is_gone(server), "the fork server to end")
         (job,) = agent.job_pids()
         assert not is_gone(job)
-    wait_for(own.idle, "the agent to be free")
+    wait_for(own.is_free, "the agent to be free")
     assert not own.run(Tells, tmp_path).error
     assert fork_servers(agent) != [server]
 

@@ -87,8 +87,8 @@ def test_an_agent_whose_console_nobody_reads(own: Cluster, tmp_path: Path) -> No
             return all(job in shown for job in jobs)
 
         wait_for(all_shown, "the console to show what has waited")  # without another line: the agent looks now and then
-        lines = shown.lstrip(".").splitlines()
-        assert lines == as_shown(agent).splitlines()[: len(lines)]
+        # the last line may have come in part, as a pipe takes what there is room for
+        assert as_shown(agent).startswith(shown.lstrip("."))
 
 
 @pytest.mark.long

@@ -34,6 +34,7 @@ from rpc.support.logs import (
     in_notebook,
     verbosity,
 )
+from tests.processes.harness import wait_for
 
 from ...screen import Screen
 from ...statements import covers
@@ -422,8 +423,7 @@ def test_ctrl_c_during_the_start(tmp_path: Path, at_once: bool) -> None:
     )
     assert process.stdout is not None and process.stdout.readline() == "now\n"
     if not at_once:
-        while len(list(tmp_path.glob("mark-*"))) < 8:  # all are under way
-            assert process.poll() is None
+        wait_for(lambda: len(list(tmp_path.glob("mark-*"))) == 8 or process.poll() is not None, "all to be under way")
         process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors.strip()) == (
