@@ -178,18 +178,21 @@ def test_a_server_starts_again_with_its_group(trio: Cluster, tmp_path: Path) -> 
 def test_an_agent_that_dies_and_comes_back(own: Cluster, tmp_path: Path) -> None:
     """Its node is waited for, and goes on with what it has saved."""
     options = ("--listen", "127.0.0.1", "--port", str(lasting_port()))
-    (_,), (second,) = own.start(1, "--listen", "127.0.0.1"), own.start(1, *options)
+    (first,), (second,) = own.start(1, "--listen", "127.0.0.1"), own.start(1, *options)
+    begun = threading.Event()
 
     def strike() -> None:
-        wait_for(lambda: list(second.work.glob("jobs/*/out/epoch-2")), "the second epoch")
-        wait_for(lambda: (tmp_path / "pid-0-0").exists(), "the processes")
+        assert begun.wait(LIMIT)  # processes may be in their second epoch before their agent's *started* has come
+        for agent in (first, second):  # each saves in its own time, and what one has not saved both do again
+            wait_for(lambda agent=agent: list(agent.work.glob("jobs/*/out/epoch-2")), "the second epoch")
         second.end(signal.SIGKILL)
         own.start(1, *options, work=second.work)
 
     thread = threading.Thread(target=strike)
     thread.start()
     try:
-        coordinator, results = run(own, tmp_path, [[0, 2, 1, "wait"], [0, 9, 9, "none"]], 3, stall=LIMIT)
+        faults = [[0, 2, 1, "wait"], [0, 9, 9, "none"]]
+        coordinator, results = run(own, tmp_path, faults, 3, lambda job: begun.set() or "", stall=LIMIT)
     finally:
         thread.join(2 * LIMIT)
     assert coordinator.restarts == 1
