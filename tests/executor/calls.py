@@ -12,7 +12,7 @@ from typing import Any
 
 from network import NodeAssignment
 
-LIMIT = 60.0
+LIMIT = 120.0
 
 
 def alone(agents: NodeAssignment) -> NodeAssignment:

@@ -157,7 +157,7 @@ def test_map_with_a_buffer_is_lazy_and_pending_results_slow_the_node(shared: Clu
     with pytest.raises(ValueError, match="'buffersize' must be None or a positive integer, got 0"):
         shared.map(add, [1], buffersize=0)
     results.close()  # type: ignore[attr-defined]
-    arrays = shared.map(lambda n: np.full(125_000, float(n)), range(150), buffersize=8, timeout=60)
+    arrays = shared.map(lambda n: np.full(125_000, float(n)), range(150), buffersize=8, timeout=LIMIT)
     assert sum(float(array[0]) for array in arrays) == sum(range(150))
 
 

@@ -104,7 +104,7 @@ with Request(sys.argv[1]).request(nodes) as com:
     lines = Connections(com, {0: "Node(0)"}, logging.getLogger(), SystemClock())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print("ready", flush=True)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not any(type(said).__name__ == "Gone" for said in lines.wait(1.0)) and time.monotonic() < end:
         pass
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

@@ -74,7 +74,7 @@ def test_a_start_that_is_given_up_has_not_run(trio: Cluster, tmp_path: Path) -> 
             coordinator.submit_group(Stepping)
             (machine,) = coordinator._groups.machines
             wait_for(lambda: (coordinator.look_after(), len(machine._held) == 2)[1], "both to ask")
-            route.back.delay(4.0)
+            route.back.delay(LIMIT)
             with pytest.raises(SubmissionError, match=r"Node\(1\) at .* did not finish preCommit in time"):
                 coordinator.resources_dispatch(lambda node, request: None)
             wait_for(trio.is_free, "all nodes to be free", BUSY)
