@@ -9,13 +9,14 @@ from pathlib import Path
 JOB = "psgd-job"  # as which `ps -o comm` shows job processes
 
 
-def children_of(pid: int | None = None) -> set[int]:
-    """The living children of a process, by default this one."""
+def children_of(pid: int | None = None, *, with_ended: bool = False) -> set[int]:
+    """The living children of a process, by default this one; also those that have ended and for whose exit code it has not
+    asked yet."""
     found: set[int] = set()
     for path in Path(f"/proc/{pid or os.getpid()}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # a thread that has ended meanwhile
             found.update(map(int, path.read_text().split()))
-    return {child for child in found if not is_gone(child)}
+    return {child for child in found if with_ended or not is_gone(child)}
 
 
 def at_work_for(agent: int) -> set[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rpc.liveness.heartbeat import process_status
-from tests.proc import is_fork_server, is_gone
+from tests.proc import children_of, is_fork_server, is_gone
 
 from ..statements import covers
 from .executors import Stepping
@@ -42,8 +42,7 @@ def test_they_are_gone_when_the_node_is_free(own: Cluster, tmp_path: Path, end: 
         results, error = coordinator.join()
         pids = pids or results[0]
         assert error == (end != "well") and len(pids) == 4 and all(map(is_gone, pids))
-        children = " ".join(path.read_text() for path in Path(f"/proc/{agent.pid}/task").glob("*/children")).split()
-        assert [pid for pid in map(int, children) if not is_fork_server(pid)] == []
+        assert [pid for pid in children_of(agent.pid, with_ended=True) if not is_fork_server(pid)] == []
 
 
 @covers("SEC-25")

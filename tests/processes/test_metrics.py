@@ -124,7 +124,10 @@ def test_silent_scrapers_hold_up_nothing(own: Cluster, tmp_path: Path) -> None:
 
 def listening(pid: int) -> set[str]:
     """Addresses, as the kernel writes them, at which a process listens over TCP."""
-    files = {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+    files = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it has been closed just now
+            files.add(str(link.readlink()))
     rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
     return {row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in files}
 
