@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # a reader of heartbeats loads no detector
 
 JOB_PROCESS: Final = "psgd-job"
 """Name under which `ps -o comm` and /proc show job processes."""
+HELD_UP_SECONDS: Final = 0.01
 _USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
 
 
@@ -45,7 +46,9 @@ class Heartbeat(Operation):
     limit: float  # N, as it is now
     links: Annotated[list[Annotated[list[int], Length(3, 3)]], Length(0, MOST_LINKS)] = field(default_factory=list)
     """While it waits in vain: for each peer its id, messages sent to it, and messages that have come from it."""
-    worked: float = 0.0  # until the executor starts: seconds of processor time since the last heartbeat, 0 if unknown
+    worked: float = 0.0
+    """Until the executor starts: seconds of processor time since the last heartbeat; at least `HELD_UP_SECONDS` of a process
+    that waits for a processor or a disk; 0 if unknown."""
 
     @property
     def place(self) -> str:
@@ -96,6 +99,8 @@ class Pulse:
         if seen is not None:
             # clipped: the process may have become another one, of less time
             worked, self._seconds = max(0.0, seen.seconds - self._seconds), seen.seconds
+            # one that gets no processor would work, too
+            worked = max(worked, HELD_UP_SECONDS) if seen.is_held_up else worked
         here = (*place, watch.seconds(now), waiting, watch.step_limit, links, worked)
         self._last = Heartbeat(self._job, self._node, self._attempt, *here)
         return self._last
@@ -121,6 +126,11 @@ class ProcessStatus(NamedTuple):
     def is_stopped(self) -> bool:
         """Whether a signal or a debugger has stopped it."""
         return self.state in ("T", "t")
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether it has something to do, and is at it or waits for a processor or a disk."""
+        return self.state in ("R", "D")
 
     @property
     def runs(self) -> bool:

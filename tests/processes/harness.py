@@ -30,7 +30,7 @@ from tests.proc import at_work_for
 from tests.sources import ROOT
 
 LIMIT = 120.0  # no contract states it: whoever reaches it waits in vain
-SLACK = 10.0  # seconds by which a stated time may be missed while other tests run; a test that is `alone` allows none
+SLACK = 20.0  # seconds by which a stated time may be missed while other tests run; a test that is `alone` allows none
 
 
 def wait_for(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:

@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 
 from network.testing import VirtualClock
 from network.transport import wait_sockets
-from rpc.liveness.heartbeat import agent_state, process_status, this_host
-from rpc.liveness.limits import HEARTBEAT_SECONDS, STACK_SECONDS
+from rpc.liveness.heartbeat import HELD_UP_SECONDS, ProcessStatus, Pulse, agent_state, process_status, this_host
+from rpc.liveness.limits import HEARTBEAT_SECONDS, STACK_SECONDS, Limits
 from rpc.liveness.process_monitor import ProcessMonitor, log_tail
 from rpc.liveness.recorder import CAPACITY, SIZE, Kind, Reader, Recorder, Signal, make_memory
+from rpc.liveness.stall_detector import StallDetector
 from rpc.messages import CanCommit, Heartbeat, Notice, Operation, Verdict, parse
 from rpc.monitor import Monitor
 from rpc.verdict import LOG_LINES
@@ -301,6 +302,7 @@ def test_what_is_due_at_a_moment_is_told_at_that_moment(bench: Bench) -> None:
         assert [type(operation) for operation in look(due)] == [Heartbeat] and bench.guard.deadline > due
 
 
+@pytest.mark.parametrize("bench", [(DEAF,)], indirect=True)
 def test_a_process_that_starts_tells_all_processor_time_that_it_has_used(bench: Bench) -> None:
     """From its first moment: nothing else shows that it imports. Later heartbeats tell what has come since."""
     used: list[float] = []
@@ -310,6 +312,16 @@ def test_a_process_that_starts_tells_all_processor_time_that_it_has_used(bench: 
         used.append(beat.worked)
     assert used[0] > 0.0 and sum(used) <= process_status(bench.process.pid).seconds + 1e-6
     assert used[1] < used[0]
+
+
+@pytest.mark.parametrize(("state", "works"), [("R", True), ("D", True), ("S", False), ("T", False), ("Z", False), ("", False)])
+def test_a_process_that_starts_works_as_well_without_a_processor(bench: Bench, state: str, works: bool) -> None:
+    """On a machine with more to do than processors it may get none for seconds: it is waited for as if it had."""
+    pulse, place = Pulse("job", 1, 0, StallDetector(Limits(), 100.0), bench.reader, 100.0), ("host", 7, "unwatched", 0, 0)
+    found = [pulse.heartbeat(place, 100.0 + turn, ProcessStatus(state, 1.5)).worked for turn in range(3)]
+    assert found == [1.5, *[HELD_UP_SECONDS if works else 0.0] * 2]
+    (accepted,) = [parse(pulse.heartbeat(place, 103.0, ProcessStatus(state, 1.5)).to_value(), (Heartbeat,))]
+    assert isinstance(accepted, Heartbeat) and (accepted.worked > 0.0) is works
 
 
 @covers("FD-2", "FD-9", "FD-16", "FD-19")
