@@ -186,9 +186,11 @@ class Cluster:
         """A job that is stopped at the end of the block."""
         with self.request(nodes) as com:
             coordinator = start_job(com, executable, folder, **options)
-            yield coordinator
-            coordinator.stop_executing()
-            coordinator.join()
+            try:
+                yield coordinator
+            finally:  # also after a failure: the nodes may be those of other tests, too
+                coordinator.stop_executing()
+                coordinator.join()
 
     def begun(self, coordinator: Coordinator, nodes: int) -> None:
         """Wait until the executors of the first nodes are at work, which a file tells."""

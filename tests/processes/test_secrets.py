@@ -35,6 +35,9 @@ def test_modes(trio: Cluster, tmp_path: Path) -> None:
     for agent in trio.agents:
         assert mode(agent.work) == 0o700
         for path in agent.work.rglob("*"):
+            kind, job, *inside = *path.relative_to(agent.work).parts, ""
+            if kind == "jobs" and any(inside) and not job.startswith(f"{outcome.coordinator.job}."):
+                continue  # executors of other tests leave what they like, such as links
             assert mode(path) == (0o700 if path.is_dir() else 0o600), path
 
 
