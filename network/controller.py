@@ -162,12 +162,16 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         """
         targets = [target] if isinstance(target, int) else list(target)
         start = self._clock.monotonic()
-        for peer in targets:
-            # `post` waits for such a peer without a limit
-            if timeout is not None and self._session(peer).pending_bytes > HIGH_WATER:
-                self.flush([peer], start + timeout - self._clock.monotonic())
-            self.post(peer, value)
-        self.flush(targets, None if timeout is None else start + timeout - self._clock.monotonic())
+        try:
+            for peer in targets:
+                # `post` waits for such a peer without a limit
+                if timeout is not None and self._session(peer).pending_bytes > HIGH_WATER:
+                    self.flush([peer], start + timeout - self._clock.monotonic())
+                self.post(peer, value)
+            self.flush(targets, None if timeout is None else start + timeout - self._clock.monotonic())
+        except TimedOut as late:
+            # the limit, and not what the values before have left of it
+            raise late if timeout is None else TimedOut(late.what, timeout) from None
 
     def post(self, peer: int, value: object, head: Sequence[int] = ()) -> Sent:
         """Put a message in line for `peer` without sending it yet; its arrays must stay unchanged until `flushed`.

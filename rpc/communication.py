@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from network.controller import BlockHandler, Controller
-from network.errors import BadContent, ProtocolError, Rejected
+from network.errors import BadContent, ProtocolError, Rejected, TimedOut
 from network.message import Message
 from network.names import missing
 from network.values import Array
@@ -229,9 +229,12 @@ class Communication:
         # also if this one fails: all nodes must agree on the numbers of those that follow
         self._begin()
         left = _Countdown(timeout)
-        if mine.nbytes > WHOLE_BYTES and self.size > 1:
-            return (self._reduce_halves if self._slots.carry() else self._reduce_sharded)(mine, op, left)
-        parts = self._exchange(mine, mine.shape, left)
+        try:
+            if mine.nbytes > WHOLE_BYTES and self.size > 1:
+                return (self._reduce_halves if self._slots.carry() else self._reduce_sharded)(mine, op, left)
+            parts = self._exchange(mine, mine.shape, left)
+        except TimedOut as late:
+            raise left.over(late) from None
         parts.insert(self.rank, (self.node_id, mine))
         total = combined([part for _, part in parts], op)
         # the peer may have gone on and written over what was read: only now is it known to have been whole
@@ -347,10 +350,13 @@ class Communication:
         check_root(root, self.size)
         self._begin()
         left = _Countdown(timeout)
-        if self.rank == root:
-            self._send_group([peer for peer in self.group if peer != self.node_id], _RESULT, value, left)
-            return value
-        return self._await(_RESULT, self.group[root], left)
+        try:
+            if self.rank == root:
+                self._send_group([peer for peer in self.group if peer != self.node_id], _RESULT, value, left)
+                return value
+            return self._await(_RESULT, self.group[root], left)
+        except TimedOut as late:
+            raise left.over(late) from None
 
     def barrier(self, timeout: float | None = None) -> None:
         """Wait until every node of the group has come here, for `timeout` seconds.
@@ -423,7 +429,12 @@ class _Countdown:
     """Countdown of `timeout`: called, it returns the seconds that are left; None without a limit."""
 
     def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
 
     def __call__(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def over(self, late: TimedOut) -> TimedOut:
+        """Return the error of the whole operation for that of its last wait, which names what was left for it as the limit."""
+        return late if self._timeout is None else TimedOut(late.what, self._timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from network import NodeAssignment
 
-LIMIT = 60.0
+LIMIT = 120.0
 
 
 def alone(agents: NodeAssignment) -> NodeAssignment:
@@ -77,6 +78,14 @@ def begin_and_await(begun: str, path: str) -> int:
     os.replace(begun + ".new", begun)
     await_path(Path(path))
     return os.getpid()
+
+
+def end_after(path: str, how: str) -> None:
+    """End the process once `path` exists: by an exit code, a segmentation fault, or SIGKILL."""
+    await_path(Path(path))
+    if how == "exit":
+        os._exit(3)
+    os.kill(os.getpid(), signal.SIGSEGV if how == "signal" else signal.SIGKILL)
 
 
 def await_path(path: Path) -> None:

@@ -41,7 +41,13 @@ def shared(kind: str, agents: NodeAssignment) -> Iterator[cf.Executor]:
 
 
 @pytest.fixture
-def occupied(make: Make, tmp_path: Path) -> Iterator[tuple[cf.Executor, list[cf.Future[int]], Path]]:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `cancel` wait for the answer of a node whose process has no processor for longer than its second."""
+    monkeypatch.setattr("executor.queues.RECALL_SECONDS", LIMIT)
+
+
+@pytest.fixture
+def occupied(make: Make, tmp_path: Path, patient: None) -> Iterator[tuple[cf.Executor, list[cf.Future[int]], Path]]:
     """An executor without a free worker until the path exists; a new one, which does not know that tasks can be short."""
     with make() as executor, occupy(executor, tmp_path) as (futures, gate):
         yield executor, futures, gate

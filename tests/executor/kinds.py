@@ -36,6 +36,8 @@ def occupy(executor: cf.Executor, folder: Path) -> Iterator[tuple[list[cf.Future
         futures = [executor.submit(begin_and_await, str(path), str(gate)) for path in begun]
         for path in begun[:WORKERS]:
             await_path(path)
+        # a file comes before the word of the node that its task has begun
+        wait_for(lambda: all(future.running() for future in futures[:WORKERS]), "the tasks to be known to run")
         yield futures, gate
     finally:
         gate.touch()

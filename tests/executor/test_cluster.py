@@ -157,7 +157,7 @@ def test_map_with_a_buffer_is_lazy_and_pending_results_slow_the_node(shared: Clu
     with pytest.raises(ValueError, match="'buffersize' must be None or a positive integer, got 0"):
         shared.map(add, [1], buffersize=0)
     results.close()  # type: ignore[attr-defined]
-    arrays = shared.map(lambda n: np.full(125_000, float(n)), range(150), buffersize=8, timeout=60)
+    arrays = shared.map(lambda n: np.full(125_000, float(n)), range(150), buffersize=8, timeout=LIMIT)
     assert sum(float(array[0]) for array in arrays) == sum(range(150))
 
 
@@ -288,6 +288,7 @@ def quick_or_slow(begun: str, gate: str) -> int:
     return begin_and_await(begun, gate) if begun else 0
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("by_shutdown", [False, True])
 def test_what_lies_in_a_line_can_be_cancelled(agents: NodeAssignment, tmp_path: Path, by_shutdown: bool) -> None:
     """A function that was quick is slow now, so that nodes hold many calls of it; two of them have begun. The others are no

@@ -27,8 +27,9 @@ from parallel_sgd import local_workers
 from parallel_sgd.nodes import LocalWorkers
 from tests.programs import environment
 
+from .calls import LIMIT
+
 pytestmark = pytest.mark.processes
-LIMIT = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def terminated() -> int | None:
     process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
     process.start()
     process.terminate()
-    process.join(10)
+    process.join(LIMIT)
     code = process.exitcode
     process.kill()
     process.join()
@@ -265,12 +266,12 @@ import parallel_sgd
 from executor import ClusterExecutor
 
 with parallel_sgd.local_workers(1) as nodes, ClusterExecutor(nodes) as executor:
-    assert executor.submit(abs, -1).result(30) == 1
+    assert executor.submit(abs, -1).result(120) == 1
     pid = os.fork()
     if not pid:
         {act}
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    print(code, executor.submit(abs, -2).result(30), os.path.exists(nodes.key_file))
+    print(code, executor.submit(abs, -2).result(120), os.path.exists(nodes.key_file))
 """
 
 
@@ -283,7 +284,7 @@ def test_a_child_that_leaves_the_blocks_of_its_parent(tmp_path: Path, act: str, 
     (tmp_path / "program.py").write_text(LEAVES.format(act=act))
     command = [sys.executable, "program.py"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=False
+        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=LIMIT, check=False
     )
     assert (done.returncode, done.stdout) == (0, f"{code} 2 True\n"), done.stderr
 
@@ -313,7 +314,7 @@ def helper(number):
 if __name__ == "__main__":
     with parallel_sgd.local_workers(1) as nodes, ClusterExecutor(nodes) as executor:
         for how in ("pool", "executor"):
-            error = executor.submit(lambda: spawns(helper, how)).exception(30)
+            error = executor.submit(lambda: spawns(helper, how)).exception(120)
             print(type(error).__name__, error)
 """
 
@@ -323,7 +324,7 @@ def test_a_function_of_the_program_in_a_spawned_process_of_a_task(tmp_path: Path
     (tmp_path / "program.py").write_text(SPAWNS)
     command = [sys.executable, "program.py"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=False
+        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=LIMIT, check=False
     )
     lines = done.stdout.splitlines()
     assert len(lines) == 2, done.stderr

@@ -198,6 +198,7 @@ def test_a_search_for_the_best_network(agents: NodeAssignment) -> None:
     assert np.array_equal(there.predict(x), here.predict(x)) and there.best_params_ == here.best_params_
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_is_not_begun_is_cancelled(agents: NodeAssignment, tmp_path: Path) -> None:
     """After an error, and when nobody waits for a generator any more; the time-out of Parallel holds."""
     gate = tmp_path / "gate"

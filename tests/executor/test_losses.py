@@ -20,7 +20,7 @@ from tests.proc import at_work_for, is_gone
 from tests.processes.harness import cluster, wait_for
 from tests.sources import ROOT
 
-from .calls import LIMIT, add, alone, await_path, begin_and_await, die, own_pid
+from .calls import LIMIT, add, alone, await_path, begin_and_await, die, end_after, own_pid
 
 pytestmark = pytest.mark.processes
 
@@ -66,13 +66,6 @@ def test_why_a_worker_was_lost(agents: NodeAssignment, tmp_path: Path, end: str,
         assert [future.result(LIMIT) for future in innocent] == [5] * 30
         assert executor.live_nodes == [0]
         assert executor.submit(own_pid).result(LIMIT) != first
-
-
-def end_after(path: str, how: str) -> None:
-    await_path(Path(path))
-    if how == "exit":
-        os._exit(3)
-    os.kill(os.getpid(), signal.SIGSEGV if how == "signal" else signal.SIGKILL)
 
 
 def test_a_worker_that_stands_still(agents: NodeAssignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from executor import ClusterExecutor, NodeLost
 from executor.parallel import Context
 from network import NodeAssignment
 
-from .calls import LIMIT, Mistake, add, alone, await_path, await_that, begin_and_await, own_pid
+from .calls import LIMIT, Mistake, add, alone, await_path, await_that, begin_and_await, end_after, own_pid
 
 needs_nodes = pytest.mark.processes
 
@@ -33,16 +34,31 @@ def compute_for_ever() -> None:
         pass
 
 
-def ignore_interruptions() -> None:
+def ignore_interruptions(begun: str) -> None:
+    """From the moment on when the file `begun` is there."""
     while True:
         with contextlib.suppress(KeyboardInterrupt):
+            Path(begun).touch()
             time.sleep(600)
 
 
-def answer_when_interrupted() -> str:
+def answer_when_interrupted(begun: str) -> str:
+    """From the moment on when the file `begun` is there."""
     with contextlib.suppress(KeyboardInterrupt):
+        Path(begun).touch()
         time.sleep(600)
     return "so far"
+
+
+def until_begun(submit: Callable[[], Future[Any]], begun: Path) -> Future[Any]:
+    """Submit a task with a limit until one has begun before its limit was over, which on a busy machine the first may not have;
+    return the future of that one, which has ended."""
+    for _ in range(100):
+        future = submit()
+        future.exception(LIMIT)
+        if begun.exists():
+            return future
+    raise AssertionError(f"no task has begun: {future.exception()}")
 
 
 def fail_at_first(folder: str, how: Callable[[int], object] = ValueError) -> int:
@@ -55,7 +71,7 @@ def fail_at_first(folder: str, how: Callable[[int], object] = ValueError) -> int
 
 
 @needs_nodes
-def test_a_task_that_takes_too_long(shared: ClusterExecutor) -> None:
+def test_a_task_that_takes_too_long(shared: ClusterExecutor, tmp_path: Path) -> None:
     """It is interrupted where it is, sleeping or computing, and raises TimeoutError; its process goes on."""
     pid = shared.submit(own_pid).result(LIMIT)
     limited = shared.with_options(timeout=0.2)
@@ -63,7 +79,8 @@ def test_a_task_that_takes_too_long(shared: ClusterExecutor) -> None:
         error = late.exception(LIMIT)
         assert isinstance(error, TimeoutError)
         assert "It took longer than its limit of 0.2 s" in str(error)
-    assert limited.submit(answer_when_interrupted).result(LIMIT) == "so far"
+    begun = tmp_path / "begun"
+    assert until_begun(lambda: limited.submit(answer_when_interrupted, str(begun)), begun).result() == "so far"
     patient = shared.with_options(timeout=LIMIT)
     assert patient.submit(own_pid).result(LIMIT) == pid
     assert list(patient.map(add, range(5), timeout=LIMIT)) == list(range(5))
@@ -71,16 +88,21 @@ def test_a_task_that_takes_too_long(shared: ClusterExecutor) -> None:
 
 
 @needs_nodes
-def test_a_task_that_cannot_be_interrupted(agents: NodeAssignment) -> None:
+def test_a_task_that_cannot_be_interrupted(agents: NodeAssignment, tmp_path: Path) -> None:
     """Its process is ended and started again; the tasks behind it run there."""
     with ClusterExecutor(alone(agents)) as executor:
         pid = executor.submit(own_pid).result(LIMIT)
-        late = executor.with_options(timeout=0.1).submit(ignore_interruptions)
-        behind = executor.submit(own_pid)
-        error = late.exception(LIMIT)
+        begun, behind = tmp_path / "begun", []
+
+        def submit() -> Future[None]:
+            late = executor.with_options(timeout=0.1).submit(ignore_interruptions, str(begun))
+            behind.append(executor.submit(own_pid))
+            return late
+
+        error = until_begun(submit, begun).exception()
         assert isinstance(error, TimeoutError)
         assert "ignore_interruptions took longer than its limit of 0.1 s on Node(0)" in str(error)
-        assert behind.result(LIMIT) != pid
+        assert behind[-1].result(LIMIT) != pid
 
 
 @needs_nodes
@@ -128,6 +150,7 @@ def test_what_an_executor_tells_of_itself(shared: ClusterExecutor, tmp_path: Pat
     futures = [shared.submit(begin_and_await, str(tmp_path / "begun"), str(gate))]
     futures += [shared.submit(own_pid) for _ in range(6)]
     await_path(tmp_path / "begun")
+    await_that(lambda: shared.status().running == 1, "the task was not known to run")
     status = shared.status()
     assert (status.nodes, status.live, dict(status.lost)) == ((0,), (0,), {})
     assert (status.waiting, status.running, status.done - before, status.closed) == (6, 1, 0, False)
@@ -139,14 +162,17 @@ def test_what_an_executor_tells_of_itself(shared: ClusterExecutor, tmp_path: Pat
 
 
 @needs_nodes
-def test_status_in_words(agents: NodeAssignment) -> None:
+def test_status_in_words(agents: NodeAssignment, tmp_path: Path) -> None:
     """Also that a process is started again, while it is."""
     with ClusterExecutor(alone(agents)) as executor:
-        lost = executor.submit(os._exit, 1)
-        await_that(
-            lambda: str(executor.status()).startswith("0 of 1 nodes live, 1 restarting, "), "no process is started again"
-        )
+        lost = executor.submit(end_after, str(tmp_path / "gate"), "exit")
+        told: list[str] = []
+        # called before the new process can be taken in, by the thread that would do it
+        lost.add_done_callback(lambda _: told.append(str(executor.status())))
+        (tmp_path / "gate").touch()
         assert isinstance(lost.exception(LIMIT), NodeLost)
+        await_that(lambda: bool(told), "the callback was not called")
+        assert told[0].startswith("0 of 1 nodes live, 1 restarting, ")
         assert executor.submit(add, 1).result(LIMIT) == 1
     assert str(executor.status()) == "1 of 1 nodes live, 0 tasks waiting, 0 running, 2 done, shut down"
 

@@ -150,7 +150,9 @@ with ClusterExecutor(nodes) as executor:
 def test_a_class_of_the_main_program(agents: NodeAssignment) -> None:
     """As a cell of a notebook defines it: nothing but the registration is needed."""
     code = PROGRAM.format(key=str(agents.key_file), address=str(agents[0]))
-    done = subprocess.run([sys.executable, "-c", code], cwd=str(ROOT), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=str(ROOT), capture_output=True, text=True, timeout=LIMIT, check=False
+    )
     assert done.stdout == "True 0 3\n", done.stderr
 
 

@@ -320,6 +320,24 @@ def test_a_limit_says_whom_it_waited_for() -> None:
         ends.client.close()
 
 
+class Passing(VirtualClock):
+    """Time that passes between two looks, as it does where another process has the processor."""
+
+    def monotonic(self) -> float:
+        self.advance(0.25)
+        return super().monotonic()
+
+
+def test_a_limit_is_told_whole_when_some_of_it_was_over_before_the_last_wait() -> None:
+    sleeper = Sleeper()
+    sleeper.clock = Passing()
+    with talk("memory") as ends, contextlib.closing(Controller(1, {0: ends.client}, clock=sleeper.clock, wait=sleeper)) as com:
+        with pytest.raises(TimedOut, match=r"^Timed out after 3 s waiting for node 0 ") as caught:
+            com.send_one([0, 0], np.zeros(1 << 20), timeout=3.0)
+        assert caught.value.seconds == 3.0
+        ends.client.close()
+
+
 def test_a_limit_names_all_that_could_have_spoken() -> None:
     with star(2) as (centre, _):
         names = ", ".join(centre.sessions[peer].peer for peer in (0, 1))

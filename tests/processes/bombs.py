@@ -66,7 +66,7 @@ class Bombed(AbsSimpleExecutor):
         taken = 0
         try:
             while True:
-                _, value = com.get_one(timeout=60.0) or (0, None)
+                _, value = com.get_one(timeout=120.0) or (0, None)
                 taken += 1
                 del value
         except NetworkError as error:
@@ -78,7 +78,7 @@ class Bombed(AbsSimpleExecutor):
             for _ in range(self.times):
                 com.controller.post(0, part)
                 com.controller.post(0, value)
-                com.controller.flush([0], 60.0)
+                com.controller.flush([0], 120.0)
         except NetworkError as error:
             return str(error)
         return "sent"

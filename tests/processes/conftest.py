@@ -30,7 +30,7 @@ def trio(shared: Cluster) -> Iterator[Cluster]:
     """The three shared agents, idle before and after the test."""
     assert shared.idle()
     yield shared
-    wait_for(shared.idle, "the agents to be free")
+    wait_for(shared.is_free, "the agents to be free")
     assert [agent.process.poll() for agent in shared.agents] == [None] * 3
 
 

@@ -23,7 +23,7 @@ from rpc import AbsExecutable, AbsSimpleExecutor, Communication, ReplyPackage
 from rpc.messages import Begin
 from rpc.support.identity import process_name
 
-FOREVER = 60.0
+FOREVER = 250.0
 
 
 class Sum(AbsSimpleExecutor):

@@ -12,19 +12,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from network import Controller, NodeAssignment, Request
+from network import Controller, NetworkError, NodeAssignment, Request
+from network.dial import Target, dial
+from network.key_files import load_key_file
 from network.keys import Keyring, format_keyring, new_key
 from network.nodes import Address
+from network.session import Session
+from network.transport import wait_sockets
 from rpc import Coordinator
+from rpc import messages as m
 from tests.proc import at_work_for
 from tests.sources import ROOT
 
-LIMIT = 60.0  # no contract states it: whoever reaches it waits in vain
+LIMIT = 120.0  # no contract states it: whoever reaches it waits in vain
 SLACK = 10.0  # seconds by which a stated time may be missed while other tests run; a test that is `alone` allows none
 
 
@@ -197,6 +202,23 @@ class Cluster:
     def idle(self) -> bool:
         return not any(agent.job_pids() for agent in self.agents if agent.process.poll() is None)
 
+    def is_free(self, *agents: AgentProcess) -> bool:
+        """Whether these agents, by default all that live, have no job by their own word.
+
+        Their children show it late: an agent has a job before its process is forked and named, and until it has asked for the
+        exit code of one that has ended.
+        """
+        asked = [agent for agent in agents or self.agents if agent.process.poll() is None]
+        return all(not agent.job_pids() and self._has_no_job(agent) for agent in asked)
+
+    def _has_no_job(self, agent: AgentProcess) -> bool:
+        key = load_key_file(self.key_file).offered
+        with suppress(NetworkError), closing(dial(Target(agent.address, key, "submitter", "agent"), LIMIT)) as session:
+            session.queue(m.Inspect().to_value())
+            status = answer(session, m.AgentStatus)
+            return isinstance(status, m.AgentStatus) and not status.jobs
+        return False  # it has ended just now
+
     def close(self) -> None:
         codes = [agent.end() for agent in self.agents]
         left = processes_below(self.root)
@@ -208,6 +230,17 @@ class Cluster:
             os.kill(pid, signal.SIGKILL)
         assert not left, f"processes {left} were left behind"
         assert all(code in (0, -signal.SIGKILL) for code in codes), f"agents ended with {codes}"
+
+
+def answer(session: Session, kind: type[m.Operation]) -> m.Operation | None:
+    """What an agent says next of this kind; None when it has hung up."""
+    deadline = time.monotonic() + LIMIT
+    while session.alive:
+        with suppress(StopIteration):
+            return next(m.operations(session, (kind,)))
+        assert time.monotonic() < deadline, f"waited {LIMIT:g} s for {kind.__name__}"
+        wait_sockets([session.link], [session.link] if session.pending_bytes else [], 0.1)  # type: ignore[list-item]
+    return None
 
 
 @dataclass

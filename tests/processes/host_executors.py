@@ -15,7 +15,7 @@ import numpy as np
 
 from rpc import AbsSimpleExecutor, Communication
 
-FOREVER = 60.0
+FOREVER = 250.0
 
 
 class Scatters(AbsSimpleExecutor):

@@ -47,7 +47,7 @@ def run_as_nobody(test: str) -> None:
             trial = [*prefix, sys.executable, "-c", "import pytest"]
             if _runs(trial, ids, environ):
                 done = subprocess.run(
-                    [*prefix, *command], cwd=project_root(), env=environ, capture_output=True, text=True, timeout=100, **ids
+                    [*prefix, *command], cwd=project_root(), env=environ, capture_output=True, text=True, timeout=250, **ids
                 )
                 assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
                 return

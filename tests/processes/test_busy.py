@@ -147,7 +147,7 @@ def test_who_ends_early_is_free_early(trio: Cluster, tmp_path: Path) -> None:
     """A node that has done its part takes the next job while the others still work."""
     with trio.request() as com:
         coordinator = start_job(com, Alone, tmp_path)
-        wait_for(lambda: not trio.agents[0].job_pids(), "node 0 to be free")
+        wait_for(lambda: trio.is_free(trio.agents[0]), "node 0 to be free")
         assert all(agent.job_pids() for agent in trio.agents[1:])
         alone = NodeAssignment(trio.key_file).add(0, trio.agents[0].address)
         assert not trio.run(Sum, tmp_path / "other", nodes=alone).error

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from network.key_files import load_key_file
 from network.keys import Key
 from network.nodes import Address, NodeAssignment
 from network.session import Session
-from network.transport import wait_sockets
 from rpc import SubmissionError
 from rpc import messages as m
 from rpc.doctor.examine import examine
@@ -31,7 +29,7 @@ from tests.programs import python
 from tests.sources import ROOT
 
 from .executors import Stepping
-from .harness import LIMIT, Cluster, make_key
+from .harness import Cluster, answer, make_key
 
 
 @pytest.fixture
@@ -59,17 +57,6 @@ def wrong(found: dict[str, Any]) -> dict[str, str]:
 
 def session_with(address: Address, key: Key) -> Session:
     return dial(Target(address, key, "submitter", "agent"))
-
-
-def answer(session: Session, kind: type[m.Operation], limit: float = LIMIT) -> m.Operation | None:
-    """What the agent says next; None when it has hung up."""
-    deadline = time.monotonic() + limit
-    while session.alive:
-        with contextlib.suppress(StopIteration):
-            return next(m.operations(session, (kind,)))
-        assert time.monotonic() < deadline, f"waited {limit:g} s for {kind.__name__}"
-        wait_sockets([session.link], [session.link] if session.pending_bytes else [], 0.1)  # type: ignore[list-item]
-    return None
 
 
 def test_a_cluster_that_is_well(trio: Cluster, tmp_path: Path) -> None:

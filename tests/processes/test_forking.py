@@ -17,7 +17,7 @@ from rpc import AbsSimpleExecutor, Communication
 from tests.proc import children_of, is_fork_server, is_gone, is_job
 
 from .executors import Stepping
-from .harness import ROOT, AgentProcess, Cluster, start_job, wait_for
+from .harness import LIMIT, ROOT, AgentProcess, Cluster, start_job, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere job processes are started")
 
@@ -79,7 +79,7 @@ print(int(os.read(mine, 20)) == os.getpid())
 
 def test_a_job_process_begins_as_child_of_its_agent(tmp_path: Path) -> None:
     """Also where the process that has forked it ends late: a parent that changes means to programs that theirs has died."""
-    done = subprocess.run([sys.executable, "-c", LATE], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", LATE], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
@@ -93,7 +93,7 @@ def test_a_fork_server_that_was_killed(own: Cluster, tmp_path: Path) -> None:
         wait_for(lambda: is_gone(server), "the fork server to end")
         (job,) = agent.job_pids()
         assert not is_gone(job)
-    wait_for(own.idle, "the agent to be free")
+    wait_for(own.is_free, "the agent to be free")
     assert not own.run(Tells, tmp_path).error
     assert fork_servers(agent) != [server]
 
@@ -187,5 +187,5 @@ print(*[name for name in names if name in sys.modules])
 
 def test_modules_of_ours_alone_are_imported_before_the_fork() -> None:
     """All that the order names and there are; those of a user may start threads or open files."""
-    done = subprocess.run([sys.executable, "-c", EARLY], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", EARLY], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     assert (done.stdout, done.stderr) == ("nn.dataset.plan.fitting parallel_sgd.batch_sync.sync.synchronized\n", "")

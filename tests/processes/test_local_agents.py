@@ -21,7 +21,7 @@ from rpc.launch import LocalAgents, local_agents
 from tests.proc import is_gone
 
 from .executors import Stepping, Sum
-from .harness import Cluster, processes_below, seconds_to_import, start_job, wait_for
+from .harness import LIMIT, Cluster, processes_below, seconds_to_import, start_job, wait_for
 
 EXAMPLES = Path(project_root()) / "examples" / "rpc"
 
@@ -156,6 +156,6 @@ def test_examples(trio: Cluster, tmp_path: Path, program: str, option: str, says
     (tmp_path / "worker.json").write_text(json.dumps({"Worker": addresses}))
     environ = {**os.environ, "PYTHONPATH": project_root(), "PSGD_KEY_FILE": str(trio.key_file)}
     command = [sys.executable, str(EXAMPLES / program), option, "3"]
-    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == says

@@ -16,6 +16,7 @@ import pytest
 from tests.parallel_sgd.networks import mlp
 from tests.sources import ROOT
 
+from .harness import LIMIT
 from .ordinary_user import as_user
 
 pytestmark = pytest.mark.skipif(
@@ -45,7 +46,7 @@ def submit(user: tuple[int, Path], most: int) -> subprocess.CompletedProcess[str
     environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PSGD_KERNEL_PROBE": "off"}
     options = ["--dataset", "digits", "--epochs", "2", "--local", "1"]
     return subprocess.run(
-        [*command, *options], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+        [*command, *options], cwd=folder, env=environ, capture_output=True, text=True, timeout=LIMIT, check=False
     )
 
 

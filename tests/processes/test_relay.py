@@ -129,7 +129,7 @@ def test_who_relays_loopback_alters_nothing(own: Cluster, tmp_path: Path, host: 
         audit = submit("code", "jobs/*/*.log")
         assert "accepted" in audit and "code loaded" not in audit
         assert words_read(process) == {"peer"}
-    wait_for(own.idle, "the job to be given up")
+    wait_for(own.is_free, "the job to be given up")
     assert not own.run(Sum, tmp_path / "next").error
 
 

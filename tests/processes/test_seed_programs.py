@@ -14,7 +14,7 @@ from rpc.agent.children import project_root
 
 from ..statements import covers
 from .executors import Hungry, Sum
-from .harness import Cluster
+from .harness import LIMIT, Cluster
 
 # the shape of the programs to which the README of version 0.9 leads: a greeting, and a sum whose terms are dealt out
 PROGRAM = """
@@ -78,7 +78,7 @@ def test_the_linked_programs_run_as_written(trio: Cluster, tmp_path: Path) -> No
     environment = {**os.environ, "PSGD_KEY_FILE": str(trio.key_file), "PYTHONPATH": str(project_root())}
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "program.py", *addresses]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT, check=True)
     assert done.stdout.splitlines() == ["{1: 'Hello'} False", "{0: 45, 1: 145} False"]
     told = [line.partition(": ")[2] for line in done.stderr.splitlines() if line.startswith("INFO P-SGD Submit@")]
     steps = ("Group submission", "Reply requirements", "Dispatch", "All the tasks")

@@ -20,7 +20,7 @@ from rpc.executable import AbsSimpleExecutor
 from rpc.liveness.limits import SILENT_SECONDS
 from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_train_end
 
-from .harness import Cluster, start_job, wait_for
+from .harness import LIMIT, Cluster, start_job, wait_for
 
 FROZEN_SECONDS = 2 * SILENT_SECONDS
 
@@ -86,4 +86,4 @@ def test_a_disk_that_stands_still_is_no_lost_host(own: Cluster, disk: Path, tmp_
     log = "".join(path.read_text() for path in (agent.work / "log").glob("*.log"))
     assert "The disk has held this process up for " in log
     agent.process.terminate()  # before its disk is taken away
-    assert agent.process.wait(20) == 0
+    assert agent.process.wait(LIMIT) == 0

@@ -53,8 +53,11 @@ def test_stop_executing(trio: Cluster, tmp_path: Path, executor: Any, count: int
 @covers("SUB-14")
 @pytest.mark.parametrize("late", ["agent", "link"])
 @pytest.mark.share(2)
-def test_who_hears_of_a_stop_after_the_others_was_stopped_too(trio: Cluster, tmp_path: Path, late: str) -> None:
+def test_who_hears_of_a_stop_after_the_others_was_stopped_too(
+    trio: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
     """Agent 1, or its link, stands still until its process has lost the others, who have obeyed, and has ended of that."""
+    monkeypatch.setattr("rpc.liveness.cluster_monitor.SILENT_SECONDS", LIMIT)  # however long that takes, it is not given up
     nodes, agent = trio.nodes(1), trio.agents[1]
     with Proxy() as proxy:
         route = proxy.route(agent.address)

@@ -21,7 +21,7 @@ from tests.parallel_sgd.networks import mlp
 from tests.programs import environment
 
 from .executors import Sum
-from .harness import AgentProcess, Cluster, wait_for
+from .harness import LIMIT, AgentProcess, Cluster, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pipes of one page")
 
@@ -87,8 +87,8 @@ def test_an_agent_whose_console_nobody_reads(own: Cluster, tmp_path: Path) -> No
             return all(job in shown for job in jobs)
 
         wait_for(all_shown, "the console to show what has waited")  # without another line: the agent looks now and then
-        lines = shown.lstrip(".").splitlines()
-        assert lines == as_shown(agent).splitlines()[: len(lines)]
+        # the last line may have come in part, as a pipe takes what there is room for
+        assert as_shown(agent).startswith(shown.lstrip("."))
 
 
 @pytest.mark.long
@@ -139,7 +139,7 @@ def test_an_agent_whose_reader_is_stopped(own: Cluster, tmp_path: Path) -> None:
             run(own, tmp_path)
         reader.send_signal(signal.SIGCONT)
         agent.end()
-        assert reader.wait(10) == 0
+        assert reader.wait(LIMIT) == 0
     assert shown.read_text().replace("." * (PAGE - 1000) + "\n", "") == as_shown(agent)
 
 
@@ -167,7 +167,7 @@ def test_an_agent_without_a_console_serves(own: Cluster, tmp_path: Path, redirec
 def test_an_agent_that_cannot_say_where_it_listens_does_not_start(tmp_path: Path, redirect: str) -> None:
     command = f"{sys.executable} -m rpc.agent.cli --port 0 --temporary --announce - {redirect}"
     done = subprocess.run(
-        ["sh", "-c", command], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=50
+        ["sh", "-c", command], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 2 and "--announce -: the address cannot be printed on standard output: " in done.stderr
 
@@ -210,7 +210,7 @@ def submitting(place: Path, *options: str, **streams: int) -> Iterator[subproces
 def test_a_submitter_whose_streams_nobody_reads(place: Path) -> None:
     """Its job is done; that the result could not be printed has a code of its own."""
     with unread(place) as console, submitting(place, stdout=console, stderr=console) as process:
-        assert process.wait(50) == 74
+        assert process.wait(LIMIT) == 74
     ran(place)
 
 
@@ -218,7 +218,7 @@ def test_a_submitter_whose_streams_nobody_reads(place: Path) -> None:
 def test_a_submitter_whose_log_nobody_reads(place: Path) -> None:
     """The result is printed as ever."""
     with unread(place) as console, submitting(place, stdout=subprocess.PIPE, stderr=console) as process:
-        out, _ = process.communicate(timeout=50)
+        out, _ = process.communicate(timeout=LIMIT)
         assert process.returncode == 0 and out.startswith(b"{'Loss'")
     ran(place)
 
@@ -234,7 +234,7 @@ def test_a_submitter_on_a_terminal_that_stands_still(place: Path) -> None:
                 os.write(slave, b"." * 64)
         os.set_blocking(slave, True)
         with submitting(place, stdout=subprocess.PIPE, stderr=slave) as process:
-            out, _ = process.communicate(timeout=50)
+            out, _ = process.communicate(timeout=LIMIT)
             assert process.returncode == 0 and out.startswith(b"{'Loss'")
     finally:
         os.close(master)
@@ -246,7 +246,9 @@ def test_a_submitter_on_a_terminal_that_stands_still(place: Path) -> None:
 @pytest.mark.long
 def test_a_submitter_without_streams(place: Path, redirect: str) -> None:
     command = f"{sys.executable} {' '.join(SUBMIT)} {redirect}"
-    done = subprocess.run(["sh", "-c", command], cwd=place, env=environment(place), capture_output=True, text=True, timeout=50)
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=place, env=environment(place), capture_output=True, text=True, timeout=LIMIT
+    )
     run = ran(place)
     assert done.returncode == (0 if redirect == "2>&-" else 74)
     assert done.stdout.startswith("{'Loss'") == (redirect == "2>&-")
@@ -283,7 +285,7 @@ def test_a_program_with_jobs_whose_streams_nobody_reads(place: Path) -> None:
         command = [sys.executable, "program.py"]
         with subprocess.Popen(command, cwd=place, env=environment(place), stdout=console, stderr=console) as process:
             try:
-                assert process.wait(50) == 0
+                assert process.wait(LIMIT) == 0
             finally:
                 process.kill()
     assert (place / "found").read_text() == "[0, 1, 2, 3] ['Loss', 'accuracy']"

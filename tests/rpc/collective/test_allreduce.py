@@ -361,6 +361,15 @@ def test_how_an_operation_fails() -> None:
             coms[0].allreduce(1.0, "sum", 0.05)
     with group(2) as coms, pytest.raises(TimedOut, match="group operation 1 of node 1"):
         coms[0].allreduce(np.zeros(20_000, np.float32), "sum", 0.05)
+    with group(2) as coms:
+        for wait in (
+            lambda: coms[0].allreduce(np.zeros(1 << 20), "sum", 0.05),
+            lambda: coms[0].barrier(0.05),
+            lambda: coms[1].broadcast(0, timeout=0.05),
+        ):
+            with pytest.raises(TimedOut, match=r"^Timed out after 0\.05 s") as caught:
+                wait()
+            assert caught.value.seconds == 0.05, "the limit of the whole, and not what was left for the last wait"
     with group(1) as (com,), pytest.raises(ValueError, match="'op' must be one of mean, sum, max, min, got 'product'"):
         com.allreduce(1.0, "product")
 

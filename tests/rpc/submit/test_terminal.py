@@ -34,6 +34,7 @@ from rpc.support.logs import (
     in_notebook,
     verbosity,
 )
+from tests.processes.harness import LIMIT, wait_for
 
 from ...screen import Screen
 from ...statements import covers
@@ -290,7 +291,7 @@ def test_a_handler_of_the_program_stays_and_other_threads_have_none() -> None:
 def test_what_was_told_ends_a_program_without_a_traceback(program: str, shown: str) -> None:
     """By the signal, as Python ends on Ctrl-C. Other interrupts are shown, and a program that shows errors itself does that."""
     command = [sys.executable, "-c", f"import sys\nfrom rpc.submit.terminal import interrupted\n{program}"]
-    done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == -signal.SIGINT
     assert (done.stderr.strip().rpartition("\n")[2], "Traceback" in done.stderr) == (shown, shown == "KeyboardInterrupt")
 
@@ -422,10 +423,9 @@ def test_ctrl_c_during_the_start(tmp_path: Path, at_once: bool) -> None:
     )
     assert process.stdout is not None and process.stdout.readline() == "now\n"
     if not at_once:
-        while len(list(tmp_path.glob("mark-*"))) < 8:  # all are under way
-            assert process.poll() is None
+        wait_for(lambda: len(list(tmp_path.glob("mark-*"))) == 8 or process.poll() is not None, "all to be under way")
         process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=LIMIT)
     assert (process.returncode, output, errors.strip()) == (
         -signal.SIGINT,
         "",
