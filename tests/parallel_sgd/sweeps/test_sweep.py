@@ -21,8 +21,10 @@ import pytest
 from network.errors import NetworkError
 from network.nodes import Address, NodeAssignment
 from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
-from parallel_sgd.codec import GlobalSettings, Plain
+from parallel_sgd.codec import REQUIRED, GlobalSettings, Plain
 from parallel_sgd.sweeps.agents import AWAY_SECONDS, REST_SECONDS, SharedAgents
+from parallel_sgd.sweeps.page import PAGE
+from parallel_sgd.sweeps.results import RESULTS, SUMMARY, TABLE
 from parallel_sgd.sweeps.sweep import _locked
 from rpc.liveness.limits import RETURN_SECONDS
 from rpc.support.logs import SUBMIT_LOGGER
@@ -48,6 +50,14 @@ class Dies(Plain):
     def get_result(self) -> np.ndarray:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
+
+
+class PutsFolders(Plain):
+    """A codec that puts a folder into the place of a table of its sweep."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        Path("sweeps/digits", GlobalSettings.get_params("share", REQUIRED)).mkdir(exist_ok=True)
 
 
 class ReadsLate(Plain):
@@ -279,6 +289,32 @@ def test_an_error_of_a_run_is_not_taken_for_another_program_s_lock(tmp_path: Pat
         raise BlockingIOError("of a run")
     with _locked(tmp_path, "mine"), pytest.raises(ValueError, match="goes on in another program"), _locked(tmp_path, "mine"):
         pass
+
+
+@pytest.mark.parametrize("name", [RESULTS, SUMMARY, TABLE, PAGE])
+def test_a_folder_in_the_place_of_a_table_is_told_before_anything_runs(name: str, tmp_path: Path) -> None:
+    (tmp_path / "sweeps" / "digits" / name).mkdir(parents=True)
+    with pytest.raises(ValueError, match=rf"^'directory' must be a folder that can be written to: .*/{name}: Is a directory$"):
+        sweep(digits_job(), {"redundancy": [1]}, title="digits", directory=tmp_path, epoch=1, block_size=128)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("name", [RESULTS, PAGE])
+def test_a_table_that_cannot_be_written_costs_no_run_and_no_result(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "codec_extra_parameters": {"share": name}, "processes": 1}
+    result = sweep(digits_job(), {"codec": [PutsFolders]}, 2, title="digits", **given)
+    assert [row.told.state for row in result.rows] == ["done", "done"]
+    assert result.problem == f"sweeps/digits/{name}: Is a directory"
+    told = [record.getMessage() for record in caplog.records if name in record.getMessage()]
+    last = f"Tables and page of the sweep digits are not all written: {result.problem}. The same sweep, started again, writes"
+    first = f"sweeps/digits/{name} cannot be written, the sweep goes on: Is a directory."
+    assert [text for text in told if "written" in text] == [*([first] if name == RESULTS else []), f"{last} them."]
+    Path("sweeps/digits", name).rmdir()
+    again = sweep(digits_job(), {"redundancy": [1]}, 1, title="digits", epoch=1, block_size=128, gd_type="sgd")
+    assert again.problem == "" and Path("sweeps/digits", name).is_file()
 
 
 def test_no_worker_imports_sweeps() -> None:
