@@ -19,11 +19,11 @@ from parallel_sgd.codec.plain import Plain
 from tests.processes.training.jobs import line_job, only_weights
 
 from ..statements import covers
-from .harness import Cluster, start_job, wait_for
+from .harness import LIMIT, Cluster, start_job, wait_for
 from .test_liveness import Training
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-SECONDS, SPANS = 2.0, 2
+SECONDS, SPANS = 2.0, 12
 SHARE = 0.02  # of a core
 
 
@@ -39,8 +39,8 @@ def used(pid: int) -> float:
 
 
 def shares(pids: list[int]) -> dict[int, float]:
-    """How much of a core each process uses over some seconds; where that is too much, in the better of two such spans, since on
-    a machine that does other things the same work takes more time."""
+    """How much of a core each process uses over some seconds; where that is too much, in the best of some such spans, since on
+    a machine that does other things the same work takes more time: caches are cold, and the other half of a core is taken."""
     found = dict.fromkeys(pids, 1.0)
     for _ in range(SPANS):
         start, before = time.monotonic(), [used(pid) for pid in pids]
@@ -81,7 +81,13 @@ def test_waiting_for_a_stuck_peer_costs_nothing(own: Cluster, tmp_path: Path) ->
     results: list[JobResult] = []
 
     def submit() -> None:
-        settings: dict[str, Any] = {"epoch": 1, "block_size": 4, "directory": tmp_path, "ssgd_timeout_limit": 60_000}
+        settings: dict[str, Any] = {
+            "epoch": 1,
+            "block_size": 4,
+            "directory": tmp_path,
+            "ssgd_timeout_limit": 60_000,
+            "stall_timeout": LIMIT,
+        }
         results.append(line_job().parallel(own.nodes(2), codec={0: StopsOnce}, **settings))
 
     def stopped() -> list[int]:

@@ -23,24 +23,29 @@ from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_train_en
 from .harness import LIMIT, Cluster, start_job, wait_for
 
 FROZEN_SECONDS = 2 * SILENT_SECONDS
+STEPS = 100
 
 
 class Steps(AbsSimpleExecutor):
-    """Steps of 10 ms, each of which says something, until the file `end` is there, which a frozen disk cannot have."""
+    """Steps of 10 ms, each of which says something, until the file `end` is there. A hundred steps after the file `frozen` the
+    file `stepped` tells of them. A frozen disk can have none of these."""
 
     signals = True
 
     def run(self, com: Communication) -> Any:
         (com.output_directory / "begun").touch()
-        steps = 0
-        while not Path(self.shipped["end"]).exists():
+        folder, steps, frozen = Path(self.shipped["folder"]), 0, 0
+        while not (folder / "end").exists():
             monitor_batch_begin()
             self.logger.info("step %d", steps)
             time.sleep(0.01)
             steps += 1
+            frozen += (folder / "frozen").exists()
+            if frozen == STEPS:
+                (folder / "stepped").touch()
             monitor_batch_end()
         monitor_train_end()
-        return steps
+        return frozen
 
 
 @pytest.fixture
@@ -62,27 +67,28 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def _frozen(disk: Path, begun: Path, end: Path) -> None:
+def _frozen(disk: Path, begun: Path, folder: Path) -> None:
     wait_for(begun.exists, "the job to begin")
     with ExitStack() as stack:
-        stack.callback(end.touch)
+        stack.callback((folder / "end").touch)
         subprocess.run(["fsfreeze", "--freeze", str(disk)], check=True)
         stack.callback(subprocess.run, ["fsfreeze", "--unfreeze", str(disk)], check=True)
+        (folder / "frozen").touch()
         time.sleep(FROZEN_SECONDS)
+        wait_for((folder / "stepped").exists, "the job to go on though the disk stands still")
 
 
 def test_a_disk_that_stands_still_is_no_lost_host(own: Cluster, disk: Path, tmp_path: Path) -> None:
     """The agent writes the log of the job on that disk, so its loop stands still, too; its heartbeats come."""
     (agent,) = own.start(1, work=disk / "work")
-    end = tmp_path / "end"
     with own.request() as com:
-        coordinator = start_job(com, Steps, tmp_path, objects={"end": str(end)})
+        coordinator = start_job(com, Steps, tmp_path, objects={"folder": str(tmp_path)})
         begun = agent.work / f"jobs/{coordinator.job}.0/out/begun"
-        freezer = threading.Thread(target=_frozen, args=(disk, begun, end))
+        freezer = threading.Thread(target=_frozen, args=(disk, begun, tmp_path))
         freezer.start()
         results, error = coordinator.join()
         freezer.join()
-    assert not error and results[0] > 100
+    assert not error and results[0] >= STEPS
     log = "".join(path.read_text() for path in (agent.work / "log").glob("*.log"))
     assert "The disk has held this process up for " in log
     agent.process.terminate()  # before its disk is taken away
