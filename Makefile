@@ -106,9 +106,9 @@ test-computing: $(VENV)/.dev
 test-processes: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -n 5 --dist worksteal -m "processes and not alone and not long" $(call marked,processes) $(call show,processes)
 
-# what a release needs, step by step; begins again where it ended
+# what a release needs, step by step; begins again where it ended; `make -k release` runs all that this machine can run
 release: $(VENV)/.dev
-	$(BIN)/python -m tests.release --run
+	$(BIN)/python -m tests.release --run $(if $(findstring k,$(firstword -$(MAKEFLAGS))),--keep-going)
 
 # the wheel and the archive of the sources, and nothing else, in dist/: of the commit, not of what else lies in the folders; these
 # very files are installed and tried
@@ -195,20 +195,20 @@ bench: $(VENV)/.bench
 
 # the pages of real jobs and some of the site in Chromium, with pictures to look at: needs Debian's chromium, node and npm
 browser: docs
-	$(call playwright)
+	@$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.browser $(OPTIONS)
 
 # the pictures of docs/gallery.md, made anew by the programs of that page and by Chromium
 gallery: $(VENV)/.dev
-	$(call playwright)
+	@$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m docs.gallery.make
 
 # the notebooks, run anew and stored with what they show, where they say something new; OPTIONS=--anew stores all of it
 notebooks: $(VENV)/.dev
-	$(call playwright)
+	@$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.notebooks $(OPTIONS)
 
-playwright = npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
+playwright = $(BIN)/python -m tests.browser.pictures && npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
 
 # the guides, and a reference of all public names, as a site in site/ that opens without a network: open site/index.html
 docs: $(VENV)/.docs

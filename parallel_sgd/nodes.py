@@ -85,6 +85,8 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"The node file {path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
+        if isinstance(error, json.JSONDecodeError) and not error.doc.strip():
+            raise ValueError(f'The node file {path} is empty; write {{"Worker": ["127.0.0.1"]}} into it.') from None
         raise ValueError(f"The node file {path} is no valid JSON: {error}.") from error
     if not isinstance(content, dict) or not isinstance(content.get("Worker"), list):
         raise ValueError(

@@ -143,7 +143,7 @@ def _report(given: argparse.Namespace) -> int:
         _say(str(error))
         return EXIT_USAGE
     except OSError as error:
-        _say(f"the report of {given.run} cannot be written: {error.strerror}")
+        _say(f"the report of {given.run} cannot be written: {error.filename}: {error.strerror}")
         return EXIT_FAILED
     return EXIT_OK
 

@@ -19,8 +19,8 @@ def sweep(parser: OptionParser) -> Task:
     parser.epilog = (
         "Runs that are done are known by their identity and not trained again; those that were interrupted are. Without "
         "--local, --launch or --workers each run computes in one process of this machine, as many at once as there are "
-        "usable cores. Exit codes: 0 all are done, 1 some are not, 2 wrong argument or file, before anything runs, 3 not "
-        "started, 4 too few agents can be reached, 130 interrupted: what is done stays."
+        "usable cores. Exit codes: 0 all are done, 1 some are not, or a table is not written, 2 wrong argument or file, "
+        "before anything runs, 3 not started, 4 too few agents can be reached, 130 interrupted: what is done stays."
     )
     parser.add_argument("sweep_file", metavar="SWEEP.TOML", help="the sweep: model, data, options, grid and seeds")
     parser.add_argument("--retry", action="store_true", help="train runs again that have failed")

@@ -9,6 +9,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Generator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.leaks import adopt_orphans, no_leaks
 from tests.sources import ROOT
+from tests.stated_time import tried
 from tests.statements import told
 from tests.wall import in_the_wall
 
@@ -75,6 +77,15 @@ def pytest_collection_finish() -> None:
     # thousands of items and all modules live to the end: who collects garbage, between tests too, need not look at them again
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if pyfuncitem.get_closest_marker("alone") is None:
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    tried(partial(pyfuncitem.obj, **arguments))
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -47,6 +47,7 @@ ALIKE: Final = (
     (r"(?m)computing \d+ %, exchanging \d+ %, waiting \d+ %", "SHARES"),
     (r"\d+(?:\.\d+)? s\b", "SECONDS"),
     (r"\|█*[^|]*\|", "BAR"),
+    (r"(?m)^blocks thrown away: \d+$", "THROWN AWAY"),  # whether one worker was a batch ahead when another died
     (r" *\(figures of \d+ training steps? lost with a worker\)", ""),  # those of less than a second
 )
 NUMBER: Final = re.compile(r"(?<![\w.])(-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w])")

@@ -1,12 +1,14 @@
 """The list of what a release needs: `python -m tests.release` tells what is done, with `--run` it does what commands can do.
 
 Facts are looked up each time. Which commands have passed for this very commit is kept in `.venv/release.json`, so that a walk
-can be taken up again where it ended. Nothing is tagged, sent or published.
+can be taken up again where it ended; what a command said is kept in `.venv/release`. A walk ends with the list of all commands:
+how long each took, how many of its tests passed, which it skipped and why. Nothing is tagged, sent or published.
 """
 
 from __future__ import annotations
 
 import argparse
+import codecs
 import datetime
 import json
 import os
@@ -15,13 +17,18 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from .browser.pictures import lacking
 from .sources import ROOT
 
 INTERRUPTED = 130
+_LOOKS = 0.1  # seconds between two looks at what a command has written
+_CLOSING = re.compile(r"\b\d+ (?:passed|skipped)\b.* in \d")  # line of pytest
+_SKIPPED = re.compile(r"\bSKIPPED \[(\d+)\] .+?:\d+: (.+)")
 
 
 class Fact(NamedTuple):
@@ -100,8 +107,11 @@ def _results(root: Path) -> str:
 
 
 def _browser() -> str:
-    programs = ("node", "npm", os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-    return ", ".join(f"{name} is not here" for name in programs if shutil.which(name) is None)
+    return ", ".join(f"{name} is not here" for name in lacking())
+
+
+def _program(name: str) -> Callable[[], str]:
+    return lambda: "" if shutil.which(name) else f"{name} is not here"
 
 
 def _pythons() -> str:
@@ -126,12 +136,14 @@ FACTS = (
 STEPS = (
     Step("make test"),
     Step("make audit"),
-    Step("make docs"),
+    Step("make docs", _program("node")),  # by which its search is asked
     Step("make browser", _browser),
+    Step("make proofs", _program("maude")),
     Step("make extras"),
     Step("make long STRICT=--strict", _pythons),
     Step("make faults"),
     Step("make soak"),
+    Step("make fuzz"),
     Step("make steady"),
     Step("make mutants"),
     Step("make dist"),
@@ -149,44 +161,82 @@ def unmet(root: Path) -> list[str]:
 
 
 class Record:
-    """Notes of which commands have passed for the commit of a checkout, and how."""
+    """Notes of which commands have passed for the commit of a checkout, and how; of how long each took, for any commit."""
 
     def __init__(self, root: Path) -> None:
-        self._root, self._path = root, root / ".venv" / "release.json"
+        self._root, self._path, self._logs = root, root / ".venv" / "release.json", root / ".venv" / "release"
         self.commit = _git(root, "rev-parse", "HEAD")
         try:
             kept = json.loads(self._path.read_text("utf-8"))
         except (OSError, ValueError):  # there is none, or it was cut off
             kept = {}
-        passed = kept.get("passed") if kept.get("commit") == self.commit else None
+        passed, took = kept.get("passed") if kept.get("commit") == self.commit else None, kept.get("took")
         self.passed: dict[str, str] = passed if isinstance(passed, dict) else {}
+        self.took: dict[str, str] = took if isinstance(took, dict) else {}
 
-    def add(self, command: str, how: str) -> None:
-        """Note that a command has passed."""
+    def add(self, command: str, how: str, took: str = "") -> None:
+        """Note that a command has passed, and how long that took."""
         self.passed[command] = how
+        if took:
+            self.took[command] = took
         self._path.parent.mkdir(exist_ok=True)
         whole = self._path.with_suffix(".new")
-        whole.write_text(json.dumps({"commit": self.commit, "passed": self.passed}), "utf-8")
+        whole.write_text(json.dumps({"commit": self.commit, "passed": self.passed, "took": self.took}), "utf-8")
         whole.replace(self._path)
+
+    def log(self, command: str) -> Path:
+        """Return the file for what a command says, in a folder that is there."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        return self._logs / f"{re.sub(r'[^A-Za-z0-9]+', '-', command)[-80:].strip('-')}.log"
 
     def moved(self) -> str:
         """Return why what a command has shown is not about this commit, "" where it is."""
         return "HEAD is another commit now" if _git(self._root, "rev-parse", "HEAD") != self.commit else _clean(self._root)
 
 
-def called(command: str, root: Path) -> int:
-    """Run a command to its end, also after Ctrl-C, which its processes get, too; return its exit code."""
-    interrupted = False
-    with subprocess.Popen(command.split(), cwd=root) as process:
-        while True:
+def called(command: str, root: Path, log: Path) -> int:
+    """Run a command to its end, also after Ctrl-C, which its processes get, too; return its exit code.
+
+    What it says is shown and kept. It writes to the file, of which this shows each new part: a process that it leaves behind
+    would keep a pipe open.
+
+    Args:
+        command: words between spaces.
+        root: the folder where it runs.
+        log: the file for what it says.
+    """
+    interrupted, decoder = False, codecs.getincrementaldecoder("utf-8")("replace")
+    with (
+        log.open("wb") as writes,
+        log.open("rb") as shown,
+        subprocess.Popen(command.split(), cwd=root, stdout=writes, stderr=subprocess.STDOUT) as process,
+    ):
+        code = None
+        while code is None:
             try:
-                code = process.wait()
-                return INTERRUPTED if interrupted else code
+                code = process.wait(_LOOKS)
+            except subprocess.TimeoutExpired:
+                pass
             except KeyboardInterrupt:
                 interrupted = True
+            sys.stdout.write(decoder.decode(shown.read()))
+            sys.stdout.flush()
+    return INTERRUPTED if interrupted else code
 
 
-def walk(root: Path, steps: Sequence[Step], run: bool, elsewhere: Sequence[str] = ()) -> int:
+def summary(said: str) -> str:
+    """Return the numbers of tests in all closing lines of pytest, and a line for each reason why some were skipped."""
+    numbers, reasons = Counter[str](), Counter[str]()
+    for line in said.splitlines():
+        if _CLOSING.search(line):
+            numbers.update({word: int(number) for number, word in re.findall(r"(\d+) (passed|skipped)", line)})
+        elif found := _SKIPPED.search(line):
+            reasons[found[2]] += int(found[1])
+    told = "".join(f"; {numbers[word]} {word}" for word in ("passed", "skipped") if numbers[word])
+    return told + "".join(f"\n      {number} x {reason}" for reason, number in reasons.most_common())
+
+
+def walk(root: Path, steps: Sequence[Step], run: bool, elsewhere: Sequence[str] = (), keep_going: bool = False) -> int:
     """Tell the list, and with `run` do its commands until one fails; return how many entries are left.
 
     Args:
@@ -194,29 +244,37 @@ def walk(root: Path, steps: Sequence[Step], run: bool, elsewhere: Sequence[str] 
         steps: the commands.
         run: whether to run those that have not passed.
         elsewhere: commands that are known to have passed for this commit on another machine.
+        keep_going: whether to run each one that this machine can run, whatever fails and whichever facts are lacking.
 
-    Raises: KeyboardInterrupt after Ctrl-C, once the command has ended.
+    Raises: KeyboardInterrupt after Ctrl-C, once the command has ended and the list is told.
     """
     left, record = len(unmet(root)), Record(root)
     for command in elsewhere:
         record.add(command, "on another machine")
-    problems = {step.command: step.command not in record.passed and step.lacks() for step in steps}
-    may_run = run and not left and not any(problems.values())
-    for number, (command, _) in enumerate(steps):
-        if may_run and command not in record.passed:
-            sys.stdout.write(f"    {command}\n")
-            sys.stdout.flush()
-            begin = time.monotonic()
-            code = called(command, root)
-            problem = f"exit code {code}" if code else record.moved() and f"passed, but {record.moved()}: once more"
-            if problem:
-                sys.stdout.write(f"[ ] {command}: {problem}\n")
-                if code == INTERRUPTED:
-                    raise KeyboardInterrupt
-                return len(steps) - number
-            record.add(command, f"{(time.monotonic() - begin) / 60:.1f} minutes")
-        how = record.passed.get(command) or problems[command]
+    told = {step.command: step.lacks() for step in steps if step.command not in record.passed}
+    lacking = [command for command, problem in told.items() if problem]
+    may_run = run and not (_clean(root) if keep_going else left or lacking)
+    code = 0
+    for command in [command for command in told if may_run and command not in lacking]:
+        last = record.took.get(command)
+        sys.stdout.write(f"    {command}, at {time.strftime('%H:%M')}{f'; the last time: {last}' if last else ''}\n")
+        sys.stdout.flush()
+        begin, log = time.monotonic(), record.log(command)
+        code, moved = called(command, root, log), record.moved()
+        took = f"{(time.monotonic() - begin) / 60:.1f} minutes"
+        if code:
+            told[command] = f"exit code {code} after {took}: {log.relative_to(root)}"
+        elif moved:
+            told[command] = f"passed, but {moved}: once more"
+        else:
+            record.add(command, took + summary(log.read_text("utf-8", "replace")), took)
+        if code == INTERRUPTED or moved or (code and not keep_going):
+            break
+    for command, _ in steps:
+        how = record.passed.get(command) or told[command]
         sys.stdout.write(f"[{'x' if command in record.passed else ' '}] {command}{f': {how}' if how else ''}\n")
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
     left += len([step for step in steps if step.command not in record.passed])
     if not left:
         tag = f"v{version(root)}"
@@ -224,6 +282,8 @@ def walk(root: Path, steps: Sequence[Step], run: bool, elsewhere: Sequence[str] 
         sys.stdout.write("What follows the tag, and how to take it back, is in CONTRIBUTING.md, Release.\n")
     elif run and not may_run:
         sys.stdout.write("Nothing was run: mend what has no x and tells why. CONTRIBUTING.md, Release, says how.\n")
+    else:
+        sys.stdout.write(f"{left} of {len(FACTS) + len(steps)} are left.\n")
     return left
 
 
@@ -231,6 +291,11 @@ def main() -> int:
     """Walk through the list; return 0 where all of it is done."""
     parser = argparse.ArgumentParser(prog="python -m tests.release", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--run", action="store_true", help="run the commands that have not passed for this commit")
+    parser.add_argument(
+        "--keep-going",
+        action="store_true",
+        help="with --run: go on after a failure, and beside facts and programs that are lacking",
+    )
     parser.add_argument(
         "--passed",
         action="append",
@@ -241,7 +306,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     try:
-        return int(walk(ROOT, STEPS, options.run, options.passed) > 0)
+        return int(walk(ROOT, STEPS, options.run, options.passed, options.keep_going) > 0)
     except KeyboardInterrupt:
         sys.stdout.write("Called again, it goes on with this command.\n")
         return INTERRUPTED

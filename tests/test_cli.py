@@ -278,6 +278,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
         ("-n 0", r": -n must be a positive integer, got 0"),
         ("--workers none.json", r"The node file none.json does not exist"),
         ("--workers broken.json", r"The node file broken.json is no valid JSON"),
+        ("--workers empty.json", r"The node file empty.json is empty; write {\"Worker\": "),
         ("--ps", r"worker.json cannot be used: it names no parameter server"),
         ("--local 2 -n 3", r"--local 2 and -n 3 disagree"),
         ("--local 0", r": --local must be a positive integer, got 0"),
@@ -303,6 +304,7 @@ def test_a_node_that_could_be_spared(own: Path, capsys: pytest.CaptureFixture[st
 def test_a_wrong_argument(place: Path, arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 and one line that says what is wrong; nothing on standard output."""
     Path("broken.json").write_text("{")
+    Path("empty.json").write_text("\n")
     Path("wrong.py").write_text("class Mine(\n")
     Path("json.py").write_text("")
     assert submit(*arguments.split()) == output.EXIT_USAGE

@@ -27,6 +27,7 @@ ELSEWHERE = {
     "print",
     "LOCKED=no",
     ".venv",
+    ".venv/release",
     "v",
 }  # of Python, of tools, and what is made
 SECTIONS = {"Args:", "Returns:", "Raises:"}
@@ -51,7 +52,7 @@ def lacking(text: str) -> str:
     """Return what there is not of a command, a path or a name, "" if all is there."""
     if text in ELSEWHERE | SECTIONS:
         return ""
-    if found := re.match(r"make ([\w-]+)", text):
+    if found := re.match(r"make (?:-k )?([\w-]+)", text):
         return "" if found[1] in TARGETS else text
     if found := re.match(r"(?:\.venv/bin/)?python -m ([\w.]+)", text):
         return "" if importlib.util.find_spec(found[1]) else text

@@ -108,6 +108,7 @@ def cell(*outputs: str | dict[str, str], tag: str = "") -> Cell:
             cell("2 workers took 0.81 s; one alone would have needed at most 0.54 s: more workers are not faster here.\n"),
             cell("2 workers took 0.5 s; one alone would have needed at most 1.3 s: together up to 2.6 times as fast.\n"),
         ),
+        (cell("blocks that count: 180\nblocks thrown away: 0\n"), cell("blocks that count: 180\nblocks thrown away: 2\n")),
         (cell("a 1.0\nb 2.0\n", tag=TIMED), cell("b 7.0\na 3.5\n")),
         (cell("Connection reset\n", tag=VARIES), cell("closed\n")),
         (cell({"text/html": "<b>1</b>"}, "x\n"), cell("x\n", {"text/html": "<b>1</b>"})),

@@ -14,6 +14,7 @@ import pytest
 from network import VERSION
 
 from . import release
+from .browser.pictures import lacking
 from .sources import ROOT
 
 
@@ -102,6 +103,8 @@ def test_commands_run_once_for_a_commit_and_end_at_a_failure(tmp_path: Path, cap
     (place / "ran/absent").mkdir()
     assert release.walk(place, listed, run=True) == 0  # `mkdir ran/first` would fail, were it run again
     printed = capsys.readouterr().out
+    assert re.search(r"^\[ \] mkdir ran/absent/second: exit code 1 after \d+\.\d minutes: (\S+)$", printed, re.MULTILINE)
+    assert "[ ] mkdir ran/third\n2 of 10 are left.\n" in printed, "what was not run is listed, too"
     assert (place / "ran/third").exists() and "All is done. Now: git tag -s v1.2.0 -m 'Release 1.2.0'" in printed
     assert re.search(r"^\[x\] mkdir ran/third: \d+\.\d minutes$", printed, re.MULTILINE)
     commit(place)
@@ -138,6 +141,81 @@ def test_what_this_machine_lacks_is_told_before_anything_runs(tmp_path: Path, ca
     assert release.walk(place, listed, run=True, elsewhere=["mkdir page"]) == 0, "what has passed needs nothing more"
 
 
+def test_what_can_be_run_is_run_where_one_fails_and_another_is_lacking(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All that is wrong with a commit is found in one walk; what is wrong with the walk itself ends it."""
+    place = project(tmp_path, CHANGELOG_md="## 1.2.0 (unreleased)\n")
+    (place / "ran").mkdir()
+    page = release.Step("mkdir ran/page", lambda: "a browser is not here")
+    listed = [page, *steps("mkdir ran/absent/first", "mkdir ran/second", "touch new.txt", "mkdir ran/third")]
+    assert release.walk(place, listed, run=True) == 7 and not (place / "ran/second").exists()
+    assert release.walk(place, listed, run=True, keep_going=True) == 6
+    said = capsys.readouterr().out
+    assert "[ ] mkdir ran/page: a browser is not here\n[ ] mkdir ran/absent/first: exit code 1 after" in said
+    assert (
+        "[ ] touch new.txt: passed, but git status tells changes: once more\n[ ] mkdir ran/third\n6 of 11 are left.\n" in said
+    )
+    assert (place / "ran/second").exists() and not any((place / "ran" / name).exists() for name in ("page", "third"))
+    assert release.walk(place, listed, run=True, keep_going=True) == 7
+    assert "Nothing was run" in capsys.readouterr().out, "what is not committed can not be told about a commit"
+
+
+def test_what_a_command_says_is_shown_kept_and_summed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also the numbers of tests, why some were skipped, and how long it took the last time, for the next commit."""
+    place = project(tmp_path)
+    (place / ".venv").mkdir()
+    (place / ".venv/said.py").write_text(
+        """
+for part, skipped in (("one", 3), ("other", 0)):
+    print(f"{part} | \u2713 ...")
+    for line in range(2 if skipped else 0):
+        print(f"{part} | SKIPPED [{line + 1}] tests/a/test_b.py:{line + 7}: onnxruntime is not installed: pip, or not")
+    also = f", {skipped} skipped, 7 warnings" if skipped else ""
+    print(f"{part} | 1204 passed{also} in 63.20s (0:01:03)")
+""",
+        "utf-8",
+    )
+    command = f"{sys.executable} .venv/said.py"
+    assert release.walk(place, steps(command), run=True) == 0
+    said = capsys.readouterr().out
+    assert "one | \u2713 ...\n" in said and "one | \u2713" in release.Record(place).log(command).read_text("utf-8")
+    counts = r"\d\.\d minutes; 2408 passed; 3 skipped\n      3 x onnxruntime is not installed: pip, or not\n"
+    assert re.search(counts, said)
+    assert release.walk(place, steps(command), run=False) == 0
+    assert re.search(counts, capsys.readouterr().out), "the list tells it at any time"
+    commit(place)
+    assert release.walk(place, steps(command), run=True) == 0
+    assert re.search(r"said.py, at \d\d:\d\d; the last time: \d\.\d minutes\n", capsys.readouterr().out)
+
+
+def test_a_process_that_a_command_leaves_behind_does_not_hold_the_walk(tmp_path: Path) -> None:
+    """It has the output of the command open for as long as it lives."""
+    place = project(tmp_path)
+    (place / ".venv").mkdir()
+    (place / ".venv/leaves.py").write_text(
+        "import subprocess\nleft = subprocess.Popen(['sleep', '600'])\nopen('.venv/left', 'w').write(str(left.pid))\n"
+    )
+    try:
+        assert release.walk(place, steps(f"{sys.executable} .venv/leaves.py"), run=True) == 0
+        os.kill(int((place / ".venv/left").read_text()), 0)  # it lives
+    finally:
+        os.kill(int((place / ".venv/left").read_text()), signal.SIGKILL)
+
+
+def test_programs_of_pictures_that_are_not_here_are_told_in_a_sentence(tmp_path: Path) -> None:
+    environ = {"PATH": str(tmp_path), "CHROMIUM": str(tmp_path / "chromium"), "PYTHONPATH": str(ROOT)}
+    assert lacking(environ) == ["node", "npm", environ["CHROMIUM"]]
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.browser.pictures"], env=environ, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, told.stdout) == (1, "") and "Traceback" not in told.stderr
+    assert f"not here: node, npm, {environ['CHROMIUM']}; Debian has them: apt-get install " in told.stderr
+    for name in ("node", "npm", "chromium"):
+        (tmp_path / name).touch(0o755)
+    assert lacking(environ) == []
+
+
 def test_ctrl_c_ends_the_walk_with_its_command(tmp_path: Path) -> None:
     """The command has the time that it takes to end, nothing of it is noted, and the walk goes on with it."""
     place = project(tmp_path)
@@ -171,7 +249,8 @@ sys.exit(release.main())
     os.killpg(walk.pid, signal.SIGINT)  # as a terminal does
     said = walk.communicate(timeout=60)[0]
     assert walk.returncode == 130 and said.startswith("in order\n") and "Traceback" not in said, said
-    assert said.endswith("slow.py: exit code 130\nCalled again, it goes on with this command.\n")
+    ends = r"slow\.py: exit code 130 after \d+\.\d minutes: \S+slow-py\.log\nCalled again, it goes on with this command\.\n$"
+    assert re.search(ends, said), said
     assert list(release.Record(place).passed) == ["mkdir .venv/first"]
 
 
@@ -180,6 +259,15 @@ def test_the_files_of_this_project_agree() -> None:
     assert release.read(ROOT, "CHANGELOG.md", r"^## ([\d.]+)") == VERSION
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert {step.command.split()[1] for step in release.STEPS} <= targets
+
+
+@pytest.mark.parametrize(("flags", "keeps_going"), [((), False), (("-k",), True), (("VENV=.venv-k",), False)])
+def test_make_k_keeps_going(flags: tuple[str, ...], keeps_going: bool) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    told = subprocess.run(
+        ["make", "--dry-run", *flags, "release"], cwd=ROOT, env=environ, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.splitlines()[-1].endswith("-m tests.release --run " + "--keep-going" * keeps_going)
 
 
 def test_an_audit_that_could_not_ask_has_not_passed() -> None:

@@ -37,6 +37,7 @@ class Cross_Entropy(ClassLoss, configured=True):
     """
 
     _takes: ClassVar[Taken] = "class probabilities"
+    _by_sample: ClassVar[bool] = True
 
     @arguments.also(ignore_class="ignore_index")
     def __init__(self, ignore_index: int | None = None) -> None:
@@ -137,6 +138,7 @@ class Cross_Entropy_With_Softmax(ClassLoss, configured=True):
     """
 
     _takes: ClassVar[Taken] = "class scores"
+    _by_sample: ClassVar[bool] = True
     absorbs: ClassVar[type[Operation] | None] = Softmax
 
     @arguments.also(ignore_class="ignore_index")

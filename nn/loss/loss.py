@@ -49,6 +49,10 @@ class Loss(Configurable, fixed=("_share",), passes={"value": (3,), "gradient": (
     #: Kind of the values that it takes: a model that ends in others is refused.
     _takes: ClassVar[Taken] = "any"
 
+    #: Whether the loss of a sample does not depend on the others of the batch, and `sum_losses` is the sum of `each` for labels
+    #: that are class numbers: then threads may share out the samples. Of a user's class that is not known.
+    _by_sample: ClassVar[bool] = False
+
     @property
     def _ignores(self) -> bool:
         """Whether there are labels that leave out what they stand for."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from nn.activation.activation import Linear
 from nn.arrays import Array, Block, Shape
-from nn.extension import check_object
+from nn.extension import check_object, is_ours
 from nn.loss.loss import Loss
 from nn.model.ending import absorb, is_varied
 from nn.model.objective import Objective
@@ -54,10 +54,46 @@ class _Scored(NamedTuple):
     mask: int | None = None
 
 
+class _LaneLoss:
+    """The loss of the samples of one lane, which computes it between its way forward and its way back.
+
+    Args:
+        loss: its own copy of the loss.
+        rows: the samples.
+        plan: gives the outputs and takes their gradients.
+        losses: takes the loss of each sample of the batch.
+        seen: takes the predictions of the batch; None where they are the outputs.
+    """
+
+    def __init__(self, loss: Loss, rows: slice, plan: Plan, losses: Array, seen: Array | None) -> None:
+        self._loss, self._rows, self._share = loss, rows, 1 / len(losses)
+        self._output, self._gradient = plan.output[rows], plan.output_gradient[rows]
+        self._losses, self._seen = losses[rows], None if seen is None else seen[rows]
+        loss.allocate(self._output.shape, self._output.dtype)
+
+    def run(self, label: Array) -> None:
+        """Write losses, predictions and the gradients of the outputs, for the labels of the whole batch."""
+        label = label[self._rows]
+        np.copyto(self._losses, self._loss.each(label, self._output))
+        self._loss.derive(label, self._output, self._share, self._gradient)
+        if self._seen is not None:
+            np.copyto(self._seen, self._loss.prediction(self._output))
+
+
+class _LaneLosses(NamedTuple):
+    """The loss of a plan with one output, in its lanes; `value` is computed of the losses of all samples, as without lanes."""
+
+    lanes: Sequence[_LaneLoss]
+    losses: Array
+    seen: Array
+
+
 @dataclass(eq=False)
 class _Compiled:
     plan: Plan
     losses: Sequence[_Scored]
+    in_lanes: _LaneLosses | None
+    """The loss in the lanes of the plan, None where the caller computes it for all samples."""
     kept: Sequence[Kept]
     """States between batches, which the plan takes as its last inputs, and gives as its last outputs."""
     shared: Sequence[Array]
@@ -66,7 +102,7 @@ class _Compiled:
     @cached_property
     def bytes(self) -> int:
         """Memory of the plan; counted when it is asked for, as few models have so many plans that one has to go."""
-        return bytes_held((self.plan, self.losses), self.shared, ARRAY_OBJECT) + PLAN_OBJECTS
+        return bytes_held((self.plan, self.losses, self.in_lanes), self.shared, ARRAY_OBJECT) + PLAN_OBJECTS
 
     def run(self, x: tuple[Array, ...], mode: Mode) -> tuple[Array, ...]:
         """Compute the outputs for samples, and carry the states on."""
@@ -144,6 +180,9 @@ class Runner:
             compiled = self._compile("train", x, weight)
             plan, losses = compiled.plan, compiled.losses
             self._last = plan
+            apart = weight is not None or on_loss is not None or on_gradient is not None or add
+            if compiled.in_lanes is not None and not apart and label[0].ndim < plan.output.ndim:
+                return self._step_in_lanes(compiled.plan, compiled.in_lanes, x, label[0], Mode(True, key), sure)
             # One limit for the whole step, unless `on_gradient`, which may compute by other means, is called in between.
             limit = limited_to_one_thread() if plan.lanes is not None and on_gradient is None else nullcontext()
             with limit:
@@ -166,6 +205,15 @@ class Runner:
                     self._write_shares(plan)
                 plan.backward(on_gradient, add, sure)
                 return value, self._seen(losses, outputs)
+
+    def _step_in_lanes(
+        self, plan: Plan, own: _LaneLosses, x: tuple[Array, ...], label: Array, mode: Mode, sure: set[Value] | None
+    ) -> tuple[float, tuple[Array, ...]]:
+        plan.step(x, mode, [partial(each.run, label) for each in own.lanes], sure)
+        # Added up as without lanes, so that the bits are the same.
+        value = float(np.add.reduce(own.losses)) / len(own.losses)
+        self.losses = (value,)
+        return value + self._penalty() if self._penalties else value, (own.seen,)
 
     def last_prediction(self, seen: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the model's own outputs of the last step, given its predictions as metrics take them."""
@@ -409,10 +457,25 @@ class Runner:
             vars(loss).pop("_memory", None)
             check_object(loss)  # its work space may hide what the engine calls
             losses.append(_Scored(place, loss, factor, axes, self._masks.get(place)))
+        in_lanes = self._losses_in_lanes(plan) if scored and training and not carried else None
         variables = self._graph.variables
         shared = [each.value for each in variables] + [each.gradient for each in variables if each.has_gradient]
         shared += [] if self._block is None else self._block.pieces
-        return _Compiled(plan, losses, [each.kept for each in carried], shared)
+        return _Compiled(plan, losses, in_lanes, [each.kept for each in carried], shared)
+
+    def _losses_in_lanes(self, plan: Plan) -> _LaneLosses | None:
+        """Return the loss in the lanes of a plan, where it is the only output and the loss of a sample is its own."""
+        rows = plan.samples_of_lanes
+        if not rows or len(plan.outputs) > 1 or self.masked:
+            return None
+        ((loss, factor),) = self._taken
+        if factor != 1 or not loss._by_sample or not is_ours(type(loss)):
+            return None
+        losses = np.zeros(len(plan.output), self._dtype)
+        final = loss.absorbs is None or self._varied[0]
+        seen = None if final else np.empty_like(plan.output)
+        lanes = [_LaneLoss(copy(loss), each, plan, losses, seen) for each in rows]
+        return _LaneLosses(lanes, losses, plan.output if seen is None else seen)
 
 
 def _rows_shape(shape: Shape, axes: int) -> Shape:

@@ -12,7 +12,7 @@ import numpy as np
 from nn.arrays import BATCH, Array, Shape
 from nn.operation.elementwise import Elementwise
 from nn.operation.operation import Mode, Operation
-from nn.random import keyed
+from nn.random import keyed, write_normal
 
 
 class Noise(Elementwise):
@@ -25,7 +25,7 @@ class Noise(Elementwise):
     """
 
     reads_inputs: ClassVar[bool] = False
-    by_sample: ClassVar[Sequence[str]] = ("_active", "_draws", "_noise")
+    by_sample: ClassVar[Sequence[str]] = ("_active", "_noise")
 
     def __init__(self, strength: float, by_channel: bool = False) -> None:
         self.strength, self.by_channel = strength, by_channel
@@ -37,10 +37,8 @@ class Noise(Elementwise):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         drawn = (output[0], *(1,) * (len(output) - 2), output[-1]) if self.by_channel else output
-        # Own memory, not scratch: they are drawn in `begin`, before other operations run, and backward reads them.
+        # Own memory, not scratch: it is drawn in `begin`, before other operations run, and backward reads it.
         self._noise = self._lasting.empty(drawn, dtype)
-        # In models of float64 as well: the same draws for either, at half the work.
-        self._draws = self._lasting.empty(drawn, np.dtype(np.float32))
 
     def begin(self, mode: Mode, position: int) -> None:
         self._active = mode.training and self.strength > 0
@@ -49,7 +47,7 @@ class Noise(Elementwise):
 
     @abstractmethod
     def _draw(self, key: tuple[int, ...], position: int) -> None:
-        """Draw `_draws`, and make `_noise` of them."""
+        """Draw `_noise`; in models of float64 the same draws of float32, at half the work."""
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         if self._active:
@@ -67,6 +65,10 @@ class Noise(Elementwise):
 class DropoutOperation(Noise):
     """x * mask, where the mask is 0 with probability `strength`, else 1 / (1 - strength)."""
 
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shapes, output, dtype)
+        self._draws = self._lasting.empty(self._noise.shape, np.dtype(np.float32))
+
     def _draw(self, key: tuple[int, ...], position: int) -> None:
         # The seed keys the generator, the counters tell epoch, batch and block.
         seed, *counters = key
@@ -81,8 +83,8 @@ class GaussianDropoutOperation(Noise):
 
     def _draw(self, key: tuple[int, ...], position: int) -> None:
         seed, *counters = key
-        keyed(seed, "noise", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
-        np.multiply(self._draws, math.sqrt(self.strength / (1 - self.strength)), out=self._noise)
+        deviation = math.sqrt(self.strength / (1 - self.strength))
+        write_normal(keyed(seed, "noise", *counters, position), self._noise, deviation)
         # The mean is added behind the scaling, which would change it.
         np.add(self._noise, 1, out=self._noise)
 
@@ -92,8 +94,7 @@ class GaussianNoiseOperation(Noise):
 
     def _draw(self, key: tuple[int, ...], position: int) -> None:
         seed, *counters = key
-        keyed(seed, "noise", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
-        np.multiply(self._draws, self.strength, out=self._noise)
+        write_normal(keyed(seed, "noise", *counters, position), self._noise, self.strength)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         if self._active:
@@ -133,7 +134,7 @@ class NormalDraw(Operation):
         self._active = mode.training
         if self._active:
             seed, *counters = mode.key
-            keyed(seed, "normal", *counters, position).standard_normal(dtype=np.float32, out=self._draws)
+            write_normal(keyed(seed, "normal", *counters, position), self._draws)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         if self._active:

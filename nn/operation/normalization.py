@@ -518,8 +518,7 @@ class GroupNormalize(_SampleNormalization):
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         samples, places, channels = output[0], math.prod(output[1:-1]), output[-1]
         self._grouped = (self.groups, channels // self.groups)
-        # Numbers that a group has in a sample.
-        self._count = places * self._grouped[1]
+        self._mean_of = np.full(self._grouped[1], 1 / (places * self._grouped[1]), dtype)
         # Several places in a line: NumPy repeats long rows faster than short ones.
         repeats = max(each for each in range(1, max(1, LINE // channels) + 1) if places % each == 0)
         lines, width = places // repeats, repeats * channels
@@ -534,6 +533,7 @@ class GroupNormalize(_SampleNormalization):
         ]
         self._work = self.scratch.empty((some, height, width), dtype)
         parts = -(-lines // height)
+        self._parts = [(slice(samples), start // height, slice(start, start + height)) for start in range(0, lines, height)]
         self._ones = np.ones(max(height, samples, parts * repeats), dtype)
         self._sums = self.scratch.empty((2, samples, parts, width), dtype)
         self._totals = self.scratch.empty((2, samples, channels), dtype)
@@ -636,14 +636,14 @@ class GroupNormalize(_SampleNormalization):
 
     def _add_up(self, x: Array, gradients: Array | None = None) -> None:
         """Add up over the places of a sample g and g x, for gradients g of the shape of x; without, x and x^2."""
-        for samples, number, lines in self._pieces:
+        # Of x as it is all samples at once, else as many as there is work space for.
+        for samples, number, lines in self._pieces if any(self._far) else self._parts:
             near = self._near(x, samples, lines)
             part = near if gradients is None else gradients[samples, lines]
             total, product = self._sums[:, samples, number]
             np.matmul(self._ones[: part.shape[1]], part, out=total)
-            # In two passes, which together take less than one of `einsum`.
-            work = np.multiply(part, near, out=self._work[: len(part), : part.shape[1]])
-            np.matmul(self._ones[: part.shape[1]], work, out=product)
+            # One pass, with sums that stay in the cache; two passes, over products and their sums, take a third longer.
+            np.einsum("slw,slw->sw", part, near, out=product)
         # A product for each sample: a reduction over short rows takes longer.
         parts = self._sums.reshape(2, len(x), -1, self._totals.shape[2])
         np.matmul(self._ones[: parts.shape[2]], parts, out=self._totals)
@@ -658,8 +658,8 @@ class GroupNormalize(_SampleNormalization):
 
     def _average(self, sums: Array) -> tuple[Array, Array]:
         """Return the means of each group, (samples, channels), for two arrays of sums over the places."""
-        np.add.reduce(self._by_group(sums), axis=3, keepdims=True, out=self._means)
-        np.divide(self._means, self._count, out=self._means)
+        # A product: reductions over short rows take longer.
+        np.dot(sums.reshape(-1, len(self._mean_of)), self._mean_of, out=self._means.reshape(-1))
         np.copyto(self._by_group(self._averages), self._means)
         return self._averages[0], self._averages[1]
 

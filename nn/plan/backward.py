@@ -185,13 +185,21 @@ class Backward:
         if plain and not self._layout.in_lanes:
             self._at_once = [step for done in self._passes for step in done.lanes[0]]
 
-    def run(self, team: Team, on_gradient: OnGradient | None, sure: set[Value] | None = None) -> None:
+    def run(
+        self,
+        team: Team,
+        on_gradient: OnGradient | None,
+        sure: set[Value] | None = None,
+        first: Sequence[Callable[[], None]] = (),
+    ) -> None:
         """Compute the gradients after the output's was written; that of a variable on which it does not depend is 0.
 
         Args:
             team: threads of the lanes.
             on_gradient: told each variable, the moment its gradient is complete.
             sure: where given, takes the variables with gradients that are known to be finite without a look at them.
+            first: what each lane of the last stage does before it goes back, without a meeting in between, such as to write the
+                output's gradient for its samples.
         """
         for variable in self._unreached:
             # where gradients are added, the one of the block before stays: 0 would be added to it
@@ -210,8 +218,12 @@ class Backward:
         for lanes, shared, joins, penalties, sums, complete in self._passes if at_once is None else ():
             if self._layout.in_lanes:
                 shares = [partial(_run_share, shared, lane, len(lanes), sure) for lane in range(len(lanes))] if shared else ()
+                tasks = [partial(_run, lane) for lane in lanes]
+                if first:
+                    tasks = [partial(_run_behind, *each) for each in zip(first, lanes, strict=True)]
+                    first = ()
                 with limited_to_one_thread():  # not so what `on_gradient` does
-                    team.run([partial(_run, lane) for lane in lanes], shares)
+                    team.run(tasks, shares)
             else:
                 _run(lanes[0])
             # The sums of the lanes first: the penalty counts once, for the gradient of the whole block.
@@ -362,6 +374,11 @@ def _ask(written: list[Written], sure: set[Value]) -> None:
     for source, (operation, inputs, _, gradient, _, _), index in written:
         if operation.surely_finite(index, inputs, gradient):
             sure.add(source)
+
+
+def _run_behind(first: Callable[[], None], steps: list[Step]) -> None:
+    first()
+    _run(steps)
 
 
 def _run(steps: list[Step]) -> None:

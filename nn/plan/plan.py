@@ -119,6 +119,17 @@ class Plan:
             xs: an array for each input, of the plan's shapes and type.
             mode: whether the run is for training, and the key of its draws.
         """
+        self._begin(xs, mode)
+        if self._layout.in_lanes:
+            with limited_to_one_thread():
+                for lanes in self._forward:
+                    self._team.run([partial(_run, lane) for lane in lanes])
+        else:
+            _run(self._forward[0][0])
+        return self.outputs
+
+    def _begin(self, xs: tuple[Array, ...], mode: Mode) -> None:
+        """Take the samples of a run, and have operations prepare it."""
         for x in xs:
             for output in self.outputs:
                 if np.may_share_memory(x, output):  # the result of the last run, given back
@@ -130,13 +141,33 @@ class Plan:
             operation.begin(mode, position)
         for part, drawn, samples in self._parts:
             part.take_rows(drawn, samples)
-        if self._layout.in_lanes:
-            with limited_to_one_thread():
-                for lanes in self._forward:
-                    self._team.run([partial(_run, lane) for lane in lanes])
-        else:
-            _run(self._forward[0][0])
-        return self.outputs
+
+    @property
+    def samples_of_lanes(self) -> list[slice]:
+        """The samples of each lane, where each computes the outputs, and goes back from them, for one slice of the batch."""
+        stage = self._layout.stages[-1]
+        if len(stage.lanes) == 1 or stage.in_turns or not all(output in stage.nodes for output in self._graph.outputs):
+            return []
+        return [rows for lane in stage.lanes for rows in lane if rows is not None]
+
+    def step(
+        self, xs: tuple[Array, ...], mode: Mode, losses: Sequence[Callable[[], None]], sure: set[Value] | None = None
+    ) -> None:
+        """Compute the outputs and all gradients, where the lanes need not meet between forward and backward.
+
+        Args:
+            xs: an array for each input, of the plan's shapes and type.
+            mode: whether the run is for training, and the key of its draws.
+            losses: for each lane the function that writes `output_gradients` for its samples, `samples_of_lanes`.
+            sure: as in `backward`.
+        """
+        self._begin(xs, mode)
+        with limited_to_one_thread():
+            *before, last = self._forward
+            for lanes in before:
+                self._team.run([partial(_run, lane) for lane in lanes])
+            first = [partial(_run_before, lane, loss) for lane, loss in zip(last, losses, strict=True)]
+            self._backward.run(self._team, None, sure, first)
 
     def backward(self, on_gradient: OnGradient | None = None, add: bool = False, sure: set[Value] | None = None) -> None:
         """Compute all gradients from `output_gradients`, after `forward` with the same data.
@@ -299,6 +330,11 @@ class Plan:
 
     def _call(self, node: Node, rows: slice | None) -> Call:
         return self._calls[node, None if rows is None else rows.start]
+
+
+def _run_before(calls: list[Call], loss: Callable[[], None]) -> None:
+    _run(calls)
+    loss()
 
 
 def _run(calls: list[Call]) -> None:

@@ -57,7 +57,7 @@ def sweep(options: argparse.Namespace) -> int:
             verbose=verbosity_of(options),
             **file.options,
         )
-    code = EXIT_OK if result.count(DONE) == len(result.rows) else EXIT_FAILED
+    code = EXIT_OK if result.count(DONE) == len(result.rows) and not result.problem else EXIT_FAILED
     return tell(
         options, _data(result), _words(options, result), code, done="The sweep is done", place=result.folder, seconds=None
     )
@@ -108,8 +108,9 @@ def _words(options: argparse.Namespace, result: SweepResult) -> str:
         in_columns(result.told(), columns_of(sys.stdout)),
         f"Mean ± standard deviation over the seeds; seconds are {result.clock}.",
     ]
-    if missing := len(result.rows) - result.count(DONE):
+    if (missing := len(result.rows) - result.count(DONE)) and not result.problem:
         lines.append(f"{missing} of {len(result.rows)} runs are not done; the column 'message' of {RESULTS} tells why.")
     # a log that is shown has told them
-    lines += [f"tables   {result.folder / RESULTS}", f"page     {result.folder / PAGE}"] if options.quiet else []
+    shows = options.quiet and not result.problem
+    lines += [f"tables   {result.folder / RESULTS}", f"page     {result.folder / PAGE}"] if shows else []
     return "\n".join(lines)

@@ -84,12 +84,14 @@ class JobHistory(History):
     """History with one row per epoch, as `Model.fit` gives it: `epoch` (from 1), `Loss` and the metrics in training, `val_...`
     on test data.
 
-    Each is the mean over the workers; in training over all block steps. But `bytes` are those that all nodes together have sent
-    in the epoch, the contents of packets as in the column `Raw` of the accounts; of a worker's own history those that it has
-    sent. Of a job with clients `client_bytes` are those that clients on machines of their own would have sent and got, and,
-    where the clients have a clock, `seconds` those of the rounds. With `Clients(test=)` `val_clients_<name>` is the mean of a
-    result over all clients, each on the samples that it holds out, `val_clients_<name>_worst` that over the tenth for which it
-    is worst, and `val_clients_<name>_spread` the standard deviation over the clients.
+    Each is the mean over the workers; in training over all block steps. A metric is the mean of those that it is defined for,
+    such as the area under the curve of samples of both classes, and NaN where there are none. But `bytes` are those that all
+    nodes together have sent in the epoch, the contents of packets as in the column `Raw` of the accounts; of a worker's own
+    history those that it has sent. Of a job with clients `client_bytes` are those that clients on machines of their own would
+    have sent and got, and, where the clients have a clock, `seconds` those of the rounds. With `Clients(test=)`
+    `val_clients_<name>` is the mean of a result over all clients, each on the samples that it holds out,
+    `val_clients_<name>_worst` that over the tenth for which it is worst, and `val_clients_<name>_spread` the standard
+    deviation over the clients.
 
     Args:
         steps: rows per step.
@@ -146,7 +148,7 @@ class JobHistory(History):
         """Read the history in the tables that the workers of a job have left; one that is missing or cut off adds the rows that
         it has.
 
-        Rows that are not whole or not finite are left out, with a warning that names the worker.
+        Rows that are not whole, or have a loss that is not finite, are left out, with a warning that names the worker.
 
         Args:
             files: by node, the files that it has left.
@@ -267,7 +269,10 @@ class JobHistory(History):
             rows = by_epoch.get(row[EPOCH], [])
             # a mean over some of them would be that of others: a job that goes on, or was killed, may lack a worker's
             for name in names if rows and len(rows) == rows[0]["of"] else ():
-                values = sorted(each[name] for each in rows)
+                # a metric may not be defined for the samples of a client
+                values = sorted(each[name] for each in rows if math.isfinite(each[name]))
+                if not values:
+                    continue
                 mean, worst, spread = columns_over_clients(name)
                 row[mean] = fmean(values)
                 if (large := best_first[name]) is not None:
@@ -588,8 +593,12 @@ def over_epoch(batches: Sequence[tuple[int, Figures]], steps: Sequence[tuple[int
     names = dict.fromkeys(name for _, row in batches for name in row)
     found = {}
     for name in names:
-        known = [(weight, row[name]) for weight, (_, row) in zip(weights, batches, strict=True) if name in row]
-        found[name] = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known)
+        known = [
+            (weight, row[name])
+            for weight, (_, row) in zip(weights, batches, strict=True)
+            if math.isfinite(row.get(name, math.nan))
+        ]
+        found[name] = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known) if known else math.nan
     return found, sum(max(0, own - count) for (own, _), count in zip(steps, counts, strict=True))
 
 
@@ -655,4 +664,16 @@ def _mean(rows: Sequence[Figures]) -> Figures:
     if len(rows) == 1:  # mostly, and a page that goes on asks often
         return {name: value for name, value in rows[0].items() if name != "Time"}
     names = dict.fromkeys(name for row in rows for name in row if name != "Time")  # a worker may lack some
-    return {name: fmean([row[name] for row in rows if name in row]) for name in names}
+    return {name: mean_of([row[name] for row in rows if name in row]) for name in names}
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """Return the mean of those values that are finite, such as a metric where it is defined; NaN of none."""
+    try:
+        mean = fmean(values)
+    except (OverflowError, ValueError):  # of numbers near the largest one, or of both infinities
+        mean = math.nan
+    if not math.isfinite(mean):
+        finite = [value for value in values if math.isfinite(value)]
+        mean = sum(value / len(finite) for value in finite) if finite else math.nan
+    return mean

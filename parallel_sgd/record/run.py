@@ -184,6 +184,7 @@ def _from_here(path: Path) -> str:
 def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each figure over the workers; one that is no finite number is left out, and its worker named."""
     found: dict[str, list[float]] = {}
+    strange: dict[str, dict[int, str]] = {}
     for node, own in sorted(figures.items()):
         for name, value in own.items() if isinstance(own, Mapping) else ():
             values = found.setdefault(str(name), [])
@@ -191,7 +192,15 @@ def _means(figures: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
             if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
                 values.append(value)
             else:
-                _log.warning("Node(%s): its figure %s is %s, and is left out.", node, clean(str(name)), clean(repr(value), 60))
+                strange.setdefault(str(name), {})[node] = clean(repr(value), 60)
+    for name, by_node in strange.items():
+        # all alike evaluate the same samples: no node is to blame
+        if set(by_node.values()) == {"nan"} and not found[name] and name != "Loss":
+            why = "some metrics need test samples of both classes, or labels that differ"
+            _log.warning("The test figure %s is nan, as it is not defined for these samples: %s.", clean(name), why)
+            continue
+        for node, told in by_node.items():
+            _log.warning("Node(%s): its figure %s is %s, and is left out.", node, clean(name), told)
     # where no worker has a figure it is NaN, and its name stays
     return {name: float(statistics.mean(values)) if values else math.nan for name, values in found.items()}
 

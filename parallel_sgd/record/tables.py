@@ -1,7 +1,8 @@
 """Reader of the tables of a run: row by row, each value of the type that its column has.
 
 A table comes from a node, and a node may be broken or hostile. A row that is not whole, or has a number that is not finite or
-out of its bounds, is left out, and a remark names the node, the column and the value; the other rows are read.
+out of its bounds, is left out, and a remark names the node, the column and the value; the other rows are read. A metric alone
+may be NaN or infinite: of some samples it is not defined, such as the area under a curve of one class.
 """
 
 from __future__ import annotations
@@ -63,6 +64,11 @@ def _number(texts: Sequence[str]) -> Column:
     return values
 
 
+def _figure(texts: Sequence[str]) -> Column:
+    """Convert a metric, which need not be defined for the samples of its row."""
+    return _floats(texts, "a number")
+
+
 def _whole(low: float, high: float) -> Convert:
     expected = f"a whole number from {low:.0f} to {high:.0f}"
 
@@ -105,8 +111,8 @@ _PHASES: Final = ("Data", "Compute", "Encode", "Send", "Wait", "Merge", "Rule", 
 _TRAFFIC: Final = ("Packets sent", "Bytes sent", "Wire sent", "Packets received", "Bytes received", "Wire received")
 #: Columns that a table has at least, and the type of further ones, by kind.
 _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
-    "TR": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, "in": _COUNT, "Total": _COUNT}, _number),
-    "EV": ({"Epoch": _EPOCH}, _number),
+    "TR": ({"Time": _number, "Epochs": _EPOCH, "Batches": _BATCH, "in": _COUNT, "Total": _COUNT}, _figure),
+    "EV": ({"Epoch": _EPOCH}, _figure),
     "TI": ({"Epochs": _EPOCH}, _number),
     "AC": (
         {
@@ -132,7 +138,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         _number,
     ),
     "DE": ({"Steps": _COUNT, "Epochs": _EPOCH, "Batches": _BATCH, "Last": _COUNT, "Tables": _COUNT}, _texts),
-    "CT": ({"Epoch": _EPOCH, "Client": _COUNT, "of": _COUNT, "Samples": _COUNT}, _number),
+    "CT": ({"Epoch": _EPOCH, "Client": _COUNT, "of": _COUNT, "Samples": _COUNT}, _figure),
     "PO": ({}, _COUNT),
     "RO": (
         {
@@ -193,7 +199,8 @@ class TableRows:
         if lacking or len(set(self.head)) != len(self.head) or len(self.head) > _MOST_COLUMNS:
             what = f"lacks the column {lacking[0]!r}" if lacking else "has a head with equal names, or too many"
             raise RecordError(f"is no table of this kind: it {what}")
-        known = {**known, NODE: _NODE_NUMBER}  # which a table of several workers has, too
+        # a table of several workers has the first, too; a loss that is not finite ends a training
+        known = {**known, NODE: _NODE_NUMBER, "Loss": _number}
         self._converts = [known.get(name, other) for name in self.head]
         self.columns = {name: [] for name in self.head}
 

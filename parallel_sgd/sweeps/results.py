@@ -82,12 +82,16 @@ class SweepResult:
         folder: folder of its tables and its page.
         rows: a row per run, in the order of the grid.
 
+    Attributes:
+        problem: why a table or the page could not be written, "" where all of them are.
+
     >>> result = parallel_sgd.sweep(job, {"codec": ["plain", "topk"]}, seeds=5)  # doctest: +SKIP
     >>> result.to_frame(), result.mean(), result.to_latex()  # doctest: +SKIP
     """
 
     def __init__(self, title: str, folder: Path, rows: Iterable[Row]) -> None:
         self.title, self.folder, self.rows = title, folder, list(rows)
+        self.problem = ""
 
     @property
     def settings(self) -> list[str]:

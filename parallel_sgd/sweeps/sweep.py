@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import logging
@@ -45,9 +46,9 @@ from ..record.run import JobResult
 from .agents import AWAY_SECONDS, SharedAgents, unreached
 from .grid import PARTS, WORKERS, Combination, Grid, checked_options, checked_seeds, combinations
 from .identity import identity_of, parts_of_identity
-from .page import write_page
+from .page import PAGE, write_page
 from .pool import Ended, Pool
-from .results import RESULTS, Row, SweepResult
+from .results import RESULTS, SUMMARY, TABLE, Row, SweepResult
 from .runs import DONE, FAILED, IDENTITY, INTERRUPTED, MEASURED, NOT_RUN, Told, found_runs, told_of
 
 __all__ = ["SWEEPS", "sweep"]
@@ -375,6 +376,7 @@ class _Progress:
         self._trained = self._missing = 0
         self._busy: set[Address] = set()
         self._written = -math.inf
+        self._is_refused = False
         self._enter()
 
     def train(self, place: _Place, processes: int | None, retry: bool) -> None:
@@ -414,10 +416,32 @@ class _Progress:
                     done,
                     len(self._runs),
                 )
-            self.result.write()
-            page = write_page(self.result)
-            _log.info("tables   %s", shown(self.result.folder / RESULTS), extra=COPIED)
-            _log.info("page     %s", shown(page), extra=COPIED)
+            self._write_all()
+
+    def _write_all(self) -> None:
+        """Write tables and page, and say where they are; one that the disk refuses is a warning."""
+        result = self.result
+        try:
+            result.write()
+            page = write_page(result)
+        except OSError as error:
+            # the result, and how the sweep has ended, do not give way to a file
+            result.problem = f"{error.filename}: {error.strerror}"
+            words = "Tables and page of the sweep %s are not all written: %s. The same sweep, started again, writes them."
+            _log.warning(words, result.title, result.problem)
+            return
+        _log.info("tables   %s", shown(result.folder / RESULTS), extra=COPIED)
+        _log.info("page     %s", shown(page), extra=COPIED)
+
+    def _write_rows(self) -> None:
+        """Write the rows while runs go on; of errors the first is a warning, for the last writing comes at the end."""
+        try:
+            # runs are known by their folders: a sweep that is killed loses none that the table lacks
+            self.result.write(whole=False)
+        except OSError as error:
+            if not self._is_refused:
+                self._is_refused = True
+                _log.warning("%s cannot be written, the sweep goes on: %s.", error.filename, error.strerror)
 
     def _share_out(self, pool: Pool[_Order, _Answer], place: _Place, todo: list[int]) -> None:
         agents, ended = SharedAgents(place.agents), list[tuple[_Run, Told | Ended]]()
@@ -512,8 +536,7 @@ class _Progress:
         self._enter()
         now = time.monotonic()
         if now - self._written >= _WRITE_SECONDS:
-            # runs are known by their folders: a sweep that is killed loses none that the table lacks
-            self.result.write(whole=False)
+            self._write_rows()
             self._written = now
         said = f"[{self._trained}/{self._missing}] {run.told}: "
         if answer.state != DONE:
@@ -571,10 +594,14 @@ def _text_of(error: Exception) -> str:
 def _locked(folder: Path, title: str) -> Iterator[None]:
     """Keep other programs from the same sweep, for as long as the block lasts.
 
-    Raises: ValueError where another one is at it, or the folder cannot be made.
+    Raises: ValueError where another one is at it, the folder cannot be made, or another folder is in the place of a file of it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # before hours of training: a file goes, whatever it is, but no folder
+        for name in (RESULTS, SUMMARY, TABLE, PAGE):
+            if (folder / name).is_dir() and not (folder / name).is_symlink():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))
         # not through a link, which could lead to any file
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:

@@ -206,28 +206,31 @@ def problems(page: Path | str, pictures: Path, name: str, *more: str) -> list[st
 def main(folder: str = "") -> int:
     pictures = Path(folder or tempfile.mkdtemp(prefix="pages-"))
     pictures.mkdir(parents=True, exist_ok=True)
-    wrong = 0  # pages
+    wrong: dict[str, bool] = {}
+
+    def note(name: str, found: list[str]) -> None:
+        wrong[name] = bool(found)
+        print(f"{name}: {'; '.join(found) or 'fine'}", flush=True)
+
     for make, *more in ((slow, "dark"), (killed,), (restarted,), (failed,), (sixteen, "dark"), (many,), (compared,)):
         name = make.__name__
         page = make(pictures / f"run-{name}")
         found = ["it was not written"] if page is None else problems(page, pictures, name, *more)
         if page is not None:
-            found += [f"without scripts: {wrong}" for wrong in problems(page, pictures, f"{name}-plain", "plain", *more)]
-        wrong += bool(found)
-        print(f"{name}: {'; '.join(found) or 'fine'}")
+            found += [f"without scripts: {each}" for each in problems(page, pictures, f"{name}-plain", "plain", *more)]
+        note(name, found)
     for watch, *more in ((live_begin, "begin"), (live_running, "dark"), (live_failed,), (live_many,)):
         name = watch.__name__
         with watch(pictures / f"run-{name}") as address:
             found = problems(address, pictures, name, *more)
-        wrong += bool(found)
-        print(f"{name}: {'; '.join(found) or 'fine'}")
+        note(name, found)
     for guide, scheme in itertools.product(GUIDES, ("light", "dark")):
         name = f"{guide.replace('/', '.')}-{scheme}"
-        found = problems(SITE / f"{guide}.html", pictures, name, *(["dark"] if scheme == "dark" else []))
-        wrong += bool(found)
-        print(f"{name}: {'; '.join(found) or 'fine'}")
-    print(f"The pictures are in {pictures}: look at them.")
-    return 1 if wrong else 0
+        note(name, problems(SITE / f"{guide}.html", pictures, name, *(["dark"] if scheme == "dark" else [])))
+    print(
+        f"{sum(wrong.values())} of {len(wrong)} pages are not as they should be. The pictures are in {pictures}: look at them."
+    )
+    return 1 if any(wrong.values()) else 0
 
 
 if __name__ == "__main__":

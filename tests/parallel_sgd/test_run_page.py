@@ -376,6 +376,10 @@ def test_the_command_takes_the_folder_of_a_run_or_says_what_it_is(tmp_path: Path
     (run.parent / "outcome.json").write_text('{"state": "do')
     assert main(["report", str(run.parent)]) == 0
     assert "outcome.json is cut off or damaged: the page is made without it" in capsys.readouterr().err
+    run.unlink()
+    run.mkdir()
+    assert main(["report", str(run.parent)]) == 1
+    assert f"the report of {run.parent} cannot be written: {run}: Is a directory" in capsys.readouterr().err
     (run.parent / "outcome.json").unlink()
     (run.parent / "outcome.json").mkdir()
     wrong = {

@@ -28,16 +28,18 @@ from rpc import Coordinator
 from rpc import messages as m
 from tests.proc import at_work_for
 from tests.sources import ROOT
+from tests.stated_time import TooLate
 
 LIMIT = 120.0  # no contract states it: whoever reaches it waits in vain
 SLACK = 20.0  # seconds by which a stated time may be missed while other tests run; a test that is `alone` allows none
 
 
 def wait_for(condition: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
-    """Poll `condition` until it is true; returns its value."""
+    """Poll `condition` until it is true; returns its value. A `limit` of its own is a stated time."""
     deadline = time.monotonic() + limit
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {limit:g} s for {what}"
+        if time.monotonic() >= deadline:
+            raise (AssertionError if limit >= LIMIT else TooLate)(f"waited {limit:g} s for {what}")
         select.select([], [], [], 0.005)
     return value
 

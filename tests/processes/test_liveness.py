@@ -24,6 +24,7 @@ from rpc.monitor import monitor_batch_begin, monitor_batch_end, monitor_epoch_en
 from rpc.verdict import Verdict
 from tests.processes.training.jobs import digits_job
 
+from ..stated_time import in_time
 from ..statements import covers
 from .harness import Cluster, start_job, wait_for
 
@@ -121,9 +122,10 @@ def test_crashes(trio: Cluster, tmp_path: Path, fault: str, kind: str, number: i
     first = verdicts[0]
     assert (first.node, first.kind, first.signal, first.exit_code) == (1, kind, number, code)
     assert (first.phase, first.epoch, first.batch, first.attempt) == ("step", 2, 3, 0)
-    assert 0 <= first.seconds < 1.0 and first.pid > 0 and first.host == os.uname().nodename
+    assert first.seconds >= 0 and first.pid > 0 and first.host == os.uname().nodename
     assert words in first.describe() and any("the last words of node 1" in line for line in first.log)
     assert all("PeerLost" in verdict.trace for verdict in verdicts[1:])  # what followed comes after what caused it
+    in_time(first.seconds, 1.0)
 
 
 @covers("FD-2", "FD-18")
@@ -132,8 +134,9 @@ def test_stuck_in_a_loop(trio: Cluster, tmp_path: Path) -> None:
     _, verdicts = train(trio, tmp_path, "loop")
     first = verdicts[0]
     assert (first.node, first.kind, first.phase, first.epoch, first.batch) == (1, "stuck", "step", 2, 3)
-    assert STALL < first.seconds <= STALL + 0.5
+    assert first.seconds > STALL
     assert "in meet_fault" in first.trace and "the last words of node 1" in first.log[-1]
+    in_time(first.seconds, STALL + 0.5)
 
 
 @pytest.mark.share(2)
@@ -145,14 +148,18 @@ def test_stopped(trio: Cluster, tmp_path: Path, stall: float) -> None:
     _, verdicts = train(trio, tmp_path, "stop", stall)
     first = verdicts[0]
     assert (first.node, first.kind, first.phase, first.epoch, first.batch) == (1, "stuck", "step", 2, 3)
-    assert stall < first.seconds <= stall + 0.5 and "stopped by a signal (state T)" in first.detail
+    assert first.seconds > stall and "stopped by a signal (state T)" in first.detail
+    in_time(first.seconds, stall + 0.5)
 
 
 @covers("FD-19")
 def test_stopped_and_continued(trio: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """At N / 2 a warning that names node and batch; SIGCONT before N withdraws it, and the job ends well."""
     caplog.set_level(logging.WARNING)
+    caplog.clear()
     results, verdicts = train(trio, tmp_path, "pause")
+    if verdicts:  # it was continued later than it should have been
+        in_time(verdicts[0].seconds, STALL)
     assert sorted(results) == [0, 1, 2] and verdicts == []
     told = [record.getMessage() for record in caplog.records if "Node(1), epoch 2, batch 3" in record.getMessage()]
     assert len(told) == 2 and "recovered after 1." in told[1]
@@ -172,11 +179,12 @@ def test_silent_agent(trio: Cluster, tmp_path: Path) -> None:
         finally:
             trio.agents[1].process.send_signal(signal.SIGCONT)
     verdict = coordinator.verdicts[0]
-    assert (verdict.node, verdict.kind) == (1, "silent") and SILENT_SECONDS < verdict.seconds <= 3.0
+    assert (verdict.node, verdict.kind) == (1, "silent") and verdict.seconds > SILENT_SECONDS
     assert not results and "its host has been silent" in coordinator.failures[1][1]
     others = [coordinator.failures[node] for node in (0, 2)]  # they need not wait for a connection that stands
     assert all(state == "failed" and "PeerLost: Node(" in detail for state, detail in others)
     assert any("Node(1) at" in detail and "its host has been silent" in detail for _, detail in others)
+    in_time(verdict.seconds, 3.0)
 
 
 @pytest.mark.long
@@ -189,7 +197,8 @@ def test_stopped_worker_of_parallel(trio: Cluster, tmp_path: Path) -> None:
         )
     first = caught.value.verdicts[0]
     assert (first.node, first.kind, first.phase, first.epoch, first.batch) == (1, "stuck", "step", 1, 3)
-    assert STALL < first.seconds <= STALL + 0.5 and str(caught.value).index("Node(1)") < str(caught.value).index("Node(0)")
+    in_time(first.seconds, STALL + 0.5)
+    assert first.seconds > STALL and str(caught.value).index("Node(1)") < str(caught.value).index("Node(0)")
 
 
 @pytest.mark.long
@@ -200,5 +209,6 @@ def test_stopped_parameter_server(trio: Cluster, tmp_path: Path) -> None:
     with pytest.raises(JobFailed) as caught:
         digits_job().parallel(trio.nodes(ps=True), block_size=32, epoch=2, stall_timeout=STALL, directory=tmp_path, **codec)
     first = caught.value.verdicts[0]
-    assert (first.node, first.kind) == (Parameter_Server, "stuck") and STALL < first.seconds <= STALL + 0.5
+    assert (first.node, first.kind) == (Parameter_Server, "stuck") and first.seconds > STALL
     assert {verdict.kind for verdict in caught.value.verdicts[1:]} <= {"crashed"}
+    in_time(first.seconds, STALL + 0.5)

@@ -22,6 +22,7 @@ from rpc import Cohort, Reclaimer
 from rpc.agent.settings import AgentSettings
 from rpc.liveness.heartbeat import agent_state
 
+from ..stated_time import in_time
 from ..statements import covers
 from .executors import Begun, Replacing, Stepping, Sum
 from .harness import LIMIT, AgentProcess, Cluster, processes_below, seconds_to_import, start_job, wait_for
@@ -40,7 +41,7 @@ def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
     begin = time.monotonic()
     wait_for(lambda: agent.console.count("Worker restarting...") >= 1, "the agent to be free", 2.0)
     second = trio.run(Sum, tmp_path)
-    assert time.monotonic() - begin < 2.0
+    in_time(time.monotonic() - begin, 2.0)
     assert not first.error and not second.error
     assert re.search(r"INFO Worker-127\.0\.0\.1@\d\d:\d\d:\d\d: Worker restarting\.\.\.", agent.console)
 
@@ -130,11 +131,18 @@ def test_what_an_agent_cannot_have(own: Cluster, tmp_path: Path) -> None:
     assert "numpy" not in Path(f"/proc/{first.pid}/maps").read_text()  # half of its start; no array has come
 
 
+def fresh(own: Cluster) -> list[AgentProcess]:
+    """Two agents in place of those of a try before."""
+    for agent in own.agents:
+        agent.end()
+    return own.start(2)
+
+
 @pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_agent_and_jobs(own: Cluster, tmp_path: Path, number: int) -> None:
     """Ctrl-C and SIGTERM: exit code 0, no job process left, and the submitter hears of it."""
-    agents = own.start(2)
+    agents = fresh(own)
     with own.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
         assert len(agents[0].job_pids()) == 1
@@ -142,7 +150,7 @@ def test_signals_end_agent_and_jobs(own: Cluster, tmp_path: Path, number: int) -
         assert agents[0].end(number) == 0
         assert not agents[0].announcement.exists()
         _, error = coordinator.join()
-        assert time.monotonic() - begin < 2.0
+        in_time(time.monotonic() - begin, 2.0)
     assert error and coordinator.failures[0][0] in ("aborted", "lost")
     assert "PeerLost" in coordinator.failures[1][1]
     wait_for(lambda: not processes_below(agents[0].work), "the job process to end")
@@ -152,14 +160,14 @@ def test_signals_end_agent_and_jobs(own: Cluster, tmp_path: Path, number: int) -
 @pytest.mark.alone
 def test_killed_agent_takes_its_jobs_along(own: Cluster, tmp_path: Path) -> None:
     """a job process does not outlive its agent, even when that had no time to end it."""
-    agents = own.start(2)
+    agents = fresh(own)
     with own.request() as com:
         coordinator = start_job(com, Stepping, tmp_path)
         (job,) = agents[0].job_pids()
         begin = time.monotonic()
         agents[0].process.kill()
         results, error = coordinator.join()
-        assert time.monotonic() - begin < 1.5
+        in_time(time.monotonic() - begin, 1.5)
         assert error and coordinator.failures[0][0] == "lost" and not results
     wait_for(lambda: not _alive(job), "the orphan to end", 2.0)
 

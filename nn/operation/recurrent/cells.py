@@ -20,7 +20,8 @@ class _LSTMStep(NamedTuple):
     has all digits also of gates that are close to 0, as `logistic_of_negative` has. An overflow gives the right 0.
     """
 
-    joined: Array  # x, ones and the state before
+    weights: Array
+    joined: Array  # x, ones and the state before; x and ones alone where that is 0
     gates: Array
     sigmoids: Array  # input and forget gate together
     i: Array
@@ -59,16 +60,24 @@ class LSTMOperation(FeatureMajor):
         cells = self._lasting.empty((turns, units, batch), dtype)
         # Before the first step: stays 0 where none is given.
         self._first_cell = self._lasting.empty((units, batch), dtype) if self.given else zeros((units, batch), dtype)
-        squashed = self._lasting.empty((kept, units, batch), dtype)
+        if self.training:
+            squashed = self._lasting.empty((kept, units, batch), dtype)
+            self._pair = self.scratch.empty((2 * units, batch), dtype)
+            self._product = self._pair[:units]
+        else:
+            # Prediction has read f when it comes to tanh(c), and g when it divides g: fewer arrays leave more of the cache.
+            squashed, self._product = gates[:, units : 2 * units], gates[0, 2 * units : 3 * units]
         self._steps = []
         for t in range(self._time):
             slot = t if self.training else 0
             both, (i, f, g, o) = gates[slot, : 2 * units], gates[slot].reshape(4, units, batch)
             before, after = cells[(t - 1) % turns] if t else self._first_cell, cells[t % turns]
             absent = None if self._absent is None else self._absent[t]
-            gate_views = (self._slab[t], gates[slot], both, i, f, g, o, before, after, squashed[slot])
-            self._steps.append(_LSTMStep(*gate_views, self._states[t], self._states[t + 1], absent))
-        self._pair = self.scratch.empty((2 * units, batch), dtype)
+            # What a state of 0 adds to the gates need not be computed.
+            rows = slice(None) if t or self.given else slice(self._state_rows.start)
+            gate_views = (gates[slot], both, i, f, g, o, before, after, squashed[slot])
+            factors = (self._packed[rows].T, self._slab[t, rows])
+            self._steps.append(_LSTMStep(*factors, *gate_views, self._states[t], self._states[t + 1], absent))
         if self.training and self.masked:
             self._held_h, self._held_c = (self.scratch.empty((units, batch), dtype) for _ in range(2))
 
@@ -88,18 +97,19 @@ class LSTMOperation(FeatureMajor):
 
     def _read_steps(self) -> None:
         # Results as arguments by place, here and in `_step_back`: a name costs each call 50 ns, and a step has 28 of them.
-        weights, product, one = self._packed.T, self._pair[: self._units], self._one
+        product, one = self._product, self._one
         for number, step in enumerate(self._steps, start=1):
-            np.matmul(weights, step.joined, step.gates)
-            np.tanh(step.g, step.g)
-            # The candidate's rows, which take a tanh, lie between those of the gates.
-            for inverse in (step.sigmoids, step.o):
-                np.exp(inverse, inverse)
-                np.add(inverse, one, inverse)
+            np.matmul(step.weights, step.joined, step.gates)
+            # Each result is read by the next calls, while it lies in the cache.
+            np.exp(step.sigmoids, step.sigmoids)
+            np.add(step.sigmoids, one, step.sigmoids)
             np.divide(step.c_before, step.f, step.c)
+            np.tanh(step.g, step.g)
             np.divide(step.g, step.i, product)
             np.add(step.c, product, step.c)
             np.tanh(step.c, step.squashed)
+            np.exp(step.o, step.o)
+            np.add(step.o, one, step.o)
             np.divide(step.squashed, step.o, step.h)
             if step.absent is not None:
                 np.copyto(step.c, step.c_before, where=step.absent)

@@ -21,13 +21,16 @@ import pytest
 from network.errors import NetworkError
 from network.nodes import Address, NodeAssignment
 from parallel_sgd import SweepResult, in_process, local_workers, simulated, sweep
-from parallel_sgd.codec import GlobalSettings, Plain
+from parallel_sgd.codec import REQUIRED, GlobalSettings, Plain
 from parallel_sgd.sweeps.agents import AWAY_SECONDS, REST_SECONDS, SharedAgents
+from parallel_sgd.sweeps.page import PAGE
+from parallel_sgd.sweeps.results import RESULTS, SUMMARY, TABLE
 from parallel_sgd.sweeps.sweep import _locked
 from rpc.liveness.limits import RETURN_SECONDS
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
 from tests.parallel_sgd.sweeps.planned import Plan
+from tests.proc import children_of
 from tests.processes.training.jobs import digits_job
 from tests.programs import environment
 from tests.sources import ROOT, library_files
@@ -47,6 +50,14 @@ class Dies(Plain):
     def get_result(self) -> np.ndarray:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
+
+
+class PutsFolders(Plain):
+    """A codec that puts a folder into the place of a table of its sweep."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        Path("sweeps/digits", GlobalSettings.get_params("share", REQUIRED)).mkdir(exist_ok=True)
 
 
 class ReadsLate(Plain):
@@ -116,8 +127,10 @@ def test_each_run_is_trained_once(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 
 _PROGRAM = """
 from parallel_sgd import sweep
+from tests.parallel_sgd.sweeps.admitted import Admitted
 from tests.processes.training.jobs import digits_job
-result = sweep(digits_job(), {"block_size": [16, 17]}, 2, epoch=1, gd_type="sgd", title="digits", processes=2)
+given = {"epoch": 1, "gd_type": "sgd", "codec": {0: Admitted}}
+result = sweep(digits_job(), {"block_size": [16, 17]}, 2, title="digits", processes=2, **given)
 print(result.count("done"))
 """
 
@@ -127,19 +140,18 @@ def _states(place: Path) -> dict[tuple[str, str], tuple[str, str]]:
         return {(row["block_size"], row["seed"]): (row["run"], row["state"]) for row in csv.DictReader(file)}
 
 
-def _begin(place: Path, lines: int) -> tuple[subprocess.Popen[str], set[int]]:
-    """Start the program, and read the lines of the runs that have ended; return it and its children."""
+def _begin(place: Path) -> tuple[subprocess.Popen[str], set[int]]:
+    """Start the program, admit one run, and read on to its line; return it and its children, which have others under way."""
+    (place / "admitted-1").touch()
     command = [sys.executable, "-c", _PROGRAM]
     process = subprocess.Popen(
         command, cwd=place, env=environment(place), stderr=subprocess.PIPE, text=True, stdout=subprocess.PIPE
     )
     assert process.stderr is not None
     for line in process.stderr:
-        lines -= line.startswith("[")
-        if not lines:
+        if line.startswith("["):
             break
-    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii")
-    return process, {int(number) for number in listed.split()}
+    return process, children_of(process.pid)
 
 
 def _ended(pids: set[int]) -> bool:
@@ -161,13 +173,13 @@ def _is_alive(pid: int) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
 def test_kill_and_interrupt_lose_at_most_the_runs_under_way(tmp_path: Path) -> None:
     """No process stays behind, what was done is not trained again, and at the end there is a run for each identity."""
-    process, children = _begin(tmp_path, 1)
+    process, children = _begin(tmp_path)
     process.kill()
     process.communicate(timeout=120)  # the children hold the other end of its standard error, too
     assert process.returncode == -signal.SIGKILL and len(children) == 2 and _ended(children)
     done = {key: each for key, each in _states(tmp_path).items() if each[1] == "done"}
-    assert len(done) >= 1
-    process, children = _begin(tmp_path, 1)
+    assert len(done) == 1
+    process, children = _begin(tmp_path)
     process.send_signal(signal.SIGINT)
     text = process.communicate(timeout=120)[1]
     assert process.returncode == -signal.SIGINT or "KeyboardInterrupt" in text
@@ -177,8 +189,9 @@ def test_kill_and_interrupt_lose_at_most_the_runs_under_way(tmp_path: Path) -> N
     assert " runs are done. The same sweep, started again, trains the others alone." in lines[1]
     assert _ended(children)
     after = _states(tmp_path)
-    assert after.items() >= done.items() and {state for _, state in after.values()} >= {"done"}
+    assert after.items() >= done.items() and sum(state == "done" for _, state in after.values()) == 2
     assert (tmp_path / "sweeps" / "digits" / "sweep.html").is_file(), "an interrupted sweep has its tables and its page"
+    (tmp_path / "all").touch()
     last = subprocess.run(
         [sys.executable, "-c", _PROGRAM], cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=True
     )
@@ -276,6 +289,32 @@ def test_an_error_of_a_run_is_not_taken_for_another_program_s_lock(tmp_path: Pat
         raise BlockingIOError("of a run")
     with _locked(tmp_path, "mine"), pytest.raises(ValueError, match="goes on in another program"), _locked(tmp_path, "mine"):
         pass
+
+
+@pytest.mark.parametrize("name", [RESULTS, SUMMARY, TABLE, PAGE])
+def test_a_folder_in_the_place_of_a_table_is_told_before_anything_runs(name: str, tmp_path: Path) -> None:
+    (tmp_path / "sweeps" / "digits" / name).mkdir(parents=True)
+    with pytest.raises(ValueError, match=rf"^'directory' must be a folder that can be written to: .*/{name}: Is a directory$"):
+        sweep(digits_job(), {"redundancy": [1]}, title="digits", directory=tmp_path, epoch=1, block_size=128)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("name", [RESULTS, PAGE])
+def test_a_table_that_cannot_be_written_costs_no_run_and_no_result(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"epoch": 1, "block_size": 128, "gd_type": "sgd", "codec_extra_parameters": {"share": name}, "processes": 1}
+    result = sweep(digits_job(), {"codec": [PutsFolders]}, 2, title="digits", **given)
+    assert [row.told.state for row in result.rows] == ["done", "done"]
+    assert result.problem == f"sweeps/digits/{name}: Is a directory"
+    told = [record.getMessage() for record in caplog.records if name in record.getMessage()]
+    last = f"Tables and page of the sweep digits are not all written: {result.problem}. The same sweep, started again, writes"
+    first = f"sweeps/digits/{name} cannot be written, the sweep goes on: Is a directory."
+    assert [text for text in told if "written" in text] == [*([first] if name == RESULTS else []), f"{last} them."]
+    Path("sweeps/digits", name).rmdir()
+    again = sweep(digits_job(), {"redundancy": [1]}, 1, title="digits", epoch=1, block_size=128, gd_type="sgd")
+    assert again.problem == "" and Path("sweeps/digits", name).is_file()
 
 
 def test_no_worker_imports_sweeps() -> None:

@@ -92,11 +92,21 @@ def hearing(act: Callable[[str], None]) -> Iterator[None]:
             act(record.getMessage())
 
     listener, logger = Listener(), logging.getLogger(SUBMIT_LOGGER)
+    level = logger.level
     logger.addHandler(listener)
+    logger.setLevel(logging.INFO)
     try:
         yield
     finally:
+        logger.setLevel(level)
         logger.removeHandler(listener)
+
+
+@contextlib.contextmanager
+def marking(file: Path) -> Iterator[Path]:
+    """Make `file` when the submitter knows that all nodes run: an agent that is lost earlier is no failure of a job."""
+    with hearing(lambda text: file.touch() if text.startswith("Waiting for (") else None):
+        yield file
 
 
 def with_server(agents: NodeAssignment, workers: int) -> LocalNodes:

@@ -15,7 +15,8 @@ import pytest
 
 import parallel_sgd
 from parallel_sgd import codec as codecs
-from parallel_sgd.simulation.calibrate import calibrate
+from parallel_sgd.simulation import calibrate as measuring
+from parallel_sgd.simulation.link_probe import rounds_of
 from parallel_sgd.simulation.platform_text import platform_of
 from rpc.agent import EVENT_LOG
 from tests.parallel_sgd.simulation.test_jobs import WIDTHS, train
@@ -73,8 +74,10 @@ def test_wrong_arguments_are_told(
 
 
 @pytest.mark.share(2)
-def test_ctrl_c_ends_the_probe_on_the_agents(trio: Cluster) -> None:
+def test_ctrl_c_ends_the_probe_on_the_agents(trio: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once: no probe goes on without the program that wants its figures, as a job of training would."""
+    # so that it does not end by itself, however late the key is pressed
+    monkeypatch.setattr(measuring, "rounds_of", lambda hosts: rounds_of(hosts) * 1000)
 
     def press() -> None:
         # within `join`, which has a handler of its own, and while the probe runs
@@ -88,7 +91,8 @@ def test_ctrl_c_ends_the_probe_on_the_agents(trio: Cluster) -> None:
     thread = threading.Thread(target=press)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        calibrate(trio.nodes(2), [codecs.Plain])
+        measuring.calibrate(trio.nodes(2), [codecs.Plain])
     thread.join()
     wait_for(trio.idle, "the end of the probe")
+    wait_for(lambda: stopped() >= before + 2, "the agents to note it")  # which they do when the process is gone
     assert stopped() == before + 2

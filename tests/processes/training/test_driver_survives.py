@@ -18,6 +18,7 @@ import pytest
 import parallel_sgd
 from nn.model import Model
 from parallel_sgd import JobFailed
+from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.driver import restart_loop
 from rpc import Coordinator
@@ -29,7 +30,7 @@ from rpc.liveness import limits
 from tests.processes.executors import Sum
 from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
 from tests.processes.training import lonely_submitter
-from tests.processes.training.jobs import line_job
+from tests.processes.training.jobs import line_job, marking
 from tests.processes.training.left import Left
 
 from ...statements import covers
@@ -166,13 +167,14 @@ def _losing(agent: AgentProcess) -> Any:
 
 
 class Frozen(Plain):
-    """Of three workers the last stops its agent and then itself, in its third batch."""
+    """Of three workers the last stops its agent and then itself, in its third batch, when the submitter knows that all run."""
 
     seen = 0
 
     def update_blocks(self, block_weight: Any) -> Any:
         self.seen += 1
         if (self.node_id, self.seen) == (2, 3):
+            wait_for(Path(GlobalSettings.get_params("runs")).exists, "the submitter to know that all run")
             os.kill(os.getppid(), signal.SIGSTOP)
             os.kill(os.getpid(), signal.SIGSTOP)
         return super().update_blocks(block_weight)
@@ -193,9 +195,11 @@ def test_a_host_that_is_silent_has_no_voice_where_the_others_are_enough(
 
     monkeypatch.setattr(restart_loop, "Candidacy", Noting)
     try:
-        result = line_job().parallel(
-            trio.nodes(), epoch=3, block_size=4, directory=tmp_path, codec={0: Frozen}, on_failure="shrink"
-        )
+        with marking(tmp_path / "runs-now") as runs:
+            settings: dict[str, Any] = {"codec": {0: Frozen}, "codec_extra_parameters": {"runs": str(runs)}}
+            result = line_job().parallel(
+                trio.nodes(), epoch=3, block_size=4, directory=tmp_path, on_failure="shrink", **settings
+            )
         assert (result.restarts, sorted(result.models)) == (1, [0, 1])
         assert asked and all(nodes == [0, 1] for nodes in asked)
     finally:

@@ -26,16 +26,17 @@ from rpc.errors import NodeBusy
 from rpc.launch.local import local_agents
 from tests.parallel_sgd.networks import mlp
 from tests.processes.harness import start_job, wait_for
-from tests.processes.training.jobs import digits_job, hearing, here, line_job, only_weights, rows, said, some
+from tests.processes.training.jobs import digits_job, hearing, here, line_job, marking, only_weights, rows, said, some
 
 from ...statements import covers
 
-LAST_BLOCK = 70  # late enough for everybody to know that the job runs, in the middle of an epoch
+LAST_BLOCK = 70  # in the middle of an epoch
 QUICK: dict[str, Any] = {"epoch": 1, "block_size": 4}
 
 
 class Mortal(Plain):
-    """The worker named by the job kills itself, or its agent, when it has computed some blocks."""
+    """The worker named by the job kills itself, or its agent, when it has computed some blocks; its agent not before there is
+    the file `runs`."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(node_id)
@@ -46,6 +47,8 @@ class Mortal(Plain):
     def update_blocks(self, block_weight: Any) -> Any:
         self.seen += 1
         if self.doomed and self.seen == LAST_BLOCK:
+            if runs := GlobalSettings.get_params("runs"):
+                wait_for(Path(runs).exists, "the submitter to know that all run")
             os.kill(self.target, signal.SIGKILL)
         return super().update_blocks(block_weight)
 
@@ -89,10 +92,9 @@ def test_a_killed_agent(tmp_path: Path) -> None:
     """Its job process ends with it; the others say who is gone."""
     with local_agents(2) as agents:
         nodes = LocalNodes(agents.key_file).add(0, agents.addresses[0]).add(1, agents.addresses[1])
-        with pytest.raises(JobFailed) as info:
-            digits_job().parallel(
-                nodes, codec=Mortal, codec_extra_parameters={"victim": 1, "agent": 1}, epoch=100, directory=tmp_path
-            )
+        with marking(tmp_path / "runs-now") as runs, pytest.raises(JobFailed) as info:
+            parameters = {"victim": 1, "agent": 1, "runs": str(runs)}
+            digits_job().parallel(nodes, codec=Mortal, codec_extra_parameters=parameters, epoch=100, directory=tmp_path)
         assert info.value.failures[1][0] == "lost"
         assert "PeerLost" in info.value.failures[0][1]
         assert re.search(r"failed\. Node\(1\) at \S+ is lost: ", str(info.value))

@@ -27,7 +27,18 @@ from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from rpc import monitor
 from tests.processes.harness import SLACK, wait_for
-from tests.processes.training.jobs import FOUR_BLOCKS, assert_serves, hearing, here, line_job, log_of, only_weights, said, some
+from tests.processes.training.jobs import (
+    FOUR_BLOCKS,
+    assert_serves,
+    hearing,
+    here,
+    line_job,
+    log_of,
+    marking,
+    only_weights,
+    said,
+    some,
+)
 
 from ...statements import covers
 
@@ -122,7 +133,8 @@ def test_a_link_that_is_throttled_and_late(
 def test_faults_of_a_process(agents: LocalNodes, tmp_path: Path, calm: bytes, fault: str, workers: int) -> None:
     """It fires once, the job starts again, and the weights are those of a calm run; every
     block of every batch was applied exactly once."""
-    result = run(agents, tmp_path, fault, workers, stall_timeout=STALL)
+    hangs = {"stall_timeout": STALL} if fault.startswith(("stop", "hang")) else {}
+    result = run(agents, tmp_path, fault, workers, **hangs)
     assert result.restarts == 1
     assert only_weights(result) == calm
     assert result.ledger.problems == ()
@@ -289,17 +301,46 @@ def test_a_full_disk_a_death_while_saving_a_slow_worker_and_a_clock_that_jumps(
     assert "It stands still" in log_of(result.files, 2)
 
 
+class UntilWarned(Plain):
+    """Worker 2 computes in its third batch until worker 0 has warned of it."""
+
+    seen = 0
+
+    def update_blocks(self, block_weight: Any) -> Any:
+        self.seen += 1
+        warned = Path(GlobalSettings.get_params("warned"))
+        if self.node_id == 0 and self.seen == 1:
+            logging.getLogger().addHandler(_Warned(warned))
+        if self.node_id == 2 and self.seen == 3:
+            wait_for(warned.exists, "the warning of worker 0")
+        return super().update_blocks(block_weight)
+
+
+class _Warned(logging.Handler):
+    """Handler that makes `file` when a time-out leaves the word to the failure detector."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "The failure detector will say more." in record.getMessage():
+            self._file.touch()
+
+
 @covers("SUB-25", "FD-19", "FD-18")
 def test_the_time_out_waits_for_the_verdict(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
     """Two periods of T end between the warning and the verdict; what the submitter is told is the
     verdict, and no time-out. Where the job would start again, a worker that is slow but not stuck costs no restart."""
-    slow = run(agents, tmp_path / "slow", "hang 2@e1.b3 for 1500ms", stall_timeout=5.0, ssgd_timeout_limit=300)
+    parameters = {"warned": str(tmp_path / "warned")}
+    settings: dict[str, Any] = {"stall_timeout": 30.0, "ssgd_timeout_limit": 300, "codec_extra_parameters": parameters}
+    slow = run(agents, tmp_path / "slow", "", codec={0: UntilWarned}, **settings)
     assert (slow.restarts, only_weights(slow)) == (0, calm)
     assert "The failure detector will say more." in log_of(slow.files, 0)
     with pytest.raises(JobFailed) as info:
-        run(agents, tmp_path, "stop 2@e1.b3", stall_timeout=3.0, ssgd_timeout_limit=1200, on_failure="fail")
+        run(agents, tmp_path, "stop 2@e1.b3", stall_timeout=4.0, ssgd_timeout_limit=1900, on_failure="fail")
     assert (info.value.verdicts[0].node, info.value.verdicts[0].kind) == (2, "stuck")
-    assert 3.0 < info.value.verdicts[0].seconds <= 3.5 + SLACK
+    assert 4.0 < info.value.verdicts[0].seconds <= 4.5 + SLACK
     assert "Time out" not in str(info.value) and "TimeoutError" not in str(info.value)
     assert fired(tmp_path, "stop 2@e1.b3") == 1
 
@@ -308,8 +349,9 @@ def test_the_time_out_waits_for_the_verdict(agents: LocalNodes, tmp_path: Path, 
 def test_a_worker_that_returns_from_the_dead(agents: LocalNodes, tmp_path: Path, calm: bytes) -> None:
     """Host and worker stand still, the others go on without them; when they wake up, they are of an attempt that is
     over: their packets reach nobody, and the host serves the next job."""
-    settings: dict[str, Any] = {"codec": {0: Zombie}, "codec_extra_parameters": {"note": str(tmp_path / "note")}}
-    result = run(agents, tmp_path, "", on_failure="shrink", **settings)
+    with marking(tmp_path / "runs-now") as runs:
+        parameters = {"note": str(tmp_path / "note"), "runs": str(runs)}
+        result = run(agents, tmp_path, "", on_failure="shrink", codec={0: Zombie}, codec_extra_parameters=parameters)
     assert (result.restarts, sorted(result.models), only_weights(result)) == (1, [0, 1], calm)
     wait_for(lambda: serves(agents, tmp_path), "the host that stood still to serve again")
 
@@ -323,7 +365,8 @@ def serves(agents: LocalNodes, folder: Path) -> bool:
 
 
 class Zombie(Plain):
-    """Worker 2 stops its agent and then itself, and notes both; when the others train on without it, they wake both up."""
+    """Worker 2 stops its agent and then itself, when the submitter knows that all run, and notes both; when the others train on
+    without it, they wake both up."""
 
     seen = 0
 
@@ -331,6 +374,7 @@ class Zombie(Plain):
         self.seen += 1
         note = Path(GlobalSettings.get_params("note"))
         if self.node_id == 2 and self.seen == 3:
+            wait_for(Path(GlobalSettings.get_params("runs")).exists, "the submitter to know that all run")
             note.write_text(f"{os.getppid()} {os.getpid()}")
             os.kill(os.getppid(), signal.SIGSTOP)
             os.kill(os.getpid(), signal.SIGSTOP)
