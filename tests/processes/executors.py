@@ -31,6 +31,15 @@ class Sum(AbsSimpleExecutor):
         return com.node_id, com.allreduce(np.full(4, com.rank + 1.0), "sum")
 
 
+class SumOnceStarted(Sum):
+    """Begins when the file `shipped["started"]` is there, so that none has ended before the submitter knows that all run."""
+
+    def run(self, com: Communication) -> Any:
+        while not Path(self.shipped["started"]).exists():
+            com.controller.pump(0.01)
+        return super().run(com)
+
+
 class Late(AbsSimpleExecutor):
     """The last one fails, once the first has ended well."""
 

@@ -164,7 +164,8 @@ def test_an_agent_that_has_stopped_swallows_nothing(agent: tuple[Address, Key]) 
     assert "Timed out" in found.problem and not found.swallowed
 
 
-@pytest.mark.parametrize("rate", [500, 2_000, 20_000, None])
+# the first, for `make test`, leaves most time beside the limit of one message to a machine that stands still
+@pytest.mark.parametrize("rate", [2_000, 500, 20_000, None])
 @pytest.mark.share(8)
 def test_a_slow_way_is_told_as_slow(agent: tuple[Address, Key], rate: int | None) -> None:
     """So many bytes per second, which it takes for large messages as for small ones."""

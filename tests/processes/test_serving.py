@@ -24,7 +24,7 @@ from rpc.liveness.heartbeat import agent_state
 
 from ..stated_time import in_time
 from ..statements import covers
-from .executors import Begun, Replacing, Stepping, Sum
+from .executors import Begun, Replacing, Stepping, Sum, SumOnceStarted
 from .harness import LIMIT, AgentProcess, Cluster, processes_below, seconds_to_import, start_job, wait_for
 
 
@@ -70,10 +70,14 @@ def test_a_job_and_what_the_submitter_says(trio: Cluster, tmp_path: Path, caplog
     """The sum over three workers comes back from each, ordered by node id; the text of the module that defines the executor
     comes with the files, for the record; the story is told in order."""
     caplog.set_level(logging.INFO, "P-SGD Submit")
-    outcome = trio.run(Sum, tmp_path)
-    assert not outcome.error and not outcome.failures
-    assert list(outcome.results) == [0, 1, 2]
-    for node, (reported, total) in outcome.results.items():
+    started = tmp_path / "started"
+    with trio.request() as com:
+        coordinator = start_job(com, SumOnceStarted, tmp_path, objects={"started": str(started)})
+        started.touch()
+        results, error = coordinator.join()
+    assert not error and not coordinator.failures
+    assert list(results) == [0, 1, 2]
+    for node, (reported, total) in results.items():
         assert reported == node
         np.testing.assert_array_equal(total, np.full(4, 6.0))
     kept = (tmp_path / "Node-1-Retrieve" / f"SOURCE-{Sum.__module__}.py").read_text("utf-8")
