@@ -140,7 +140,7 @@ pictures: $(VENV)/.dev
 long: $(VENV)/.dev $(VENV)/.tables
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "long and not alone"
 	$(BIN)/python -m pytest -q -m "long and alone" $(call marked,alone)
-	EXAMPLES=drawn $(BIN)/python -m pytest -q -n 2 --dist worksteal $(shell grep -rlE --include='test_*.py' '^from hypothesis' tests)
+	EXAMPLES=drawn $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not alone" $(shell grep -rlE --include='test_*.py' '^from hypothesis' tests)
 	$(BIN)/python -m tests.pythons --wide $(STRICT)
 
 # real tables: the packages lie in a folder of their own, without what they need, for only their CSV files are read
