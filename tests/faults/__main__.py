@@ -33,6 +33,7 @@ from .tap import Tap
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 END_SECONDS = 100.0  # the longest limit is that of doCommit, 60 s
 NEXT_SECONDS = 20.0
+BIRTH_SECONDS = 20.0
 REVIVAL_SECONDS, WAKING_SECONDS = 3.0, 15.0
 WORKERS = 3
 INTERRUPTED = 130
@@ -69,7 +70,11 @@ class Rig:
             self._strike()
 
     def _strike(self) -> None:
-        for pid in self._victims():
+        deadline = time.monotonic() + BIRTH_SECONDS
+        # an agent accepts a job when it has asked for its process; what is said waits at the tap until that one is born
+        while not (victims := self._victims()) and self.cell.phase in BEFORE_RUNNING and time.monotonic() < deadline:
+            wait_sockets([], [], _POLL_SECONDS)
+        for pid in victims:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, SIGNALS[self.how])
                 self.hit.append(pid)
