@@ -33,7 +33,7 @@ from nn.onnx.nodes.elements import (
     swish,
     thresholded,
 )
-from nn.onnx.nodes.places import greatest, hardmax, one_hot, taken, top
+from nn.onnx.nodes.places import greatest, hardmax, one_hot_rows, taken, top
 from nn.onnx.nodes.shapes import (
     beside,
     cut_out,
@@ -152,7 +152,7 @@ NODES: Mapping[str, Read] = MappingProxyType({
     "Mul": applied(operation.Multiply),
     "Neg": function_of(lambda given: operation.Negative()),
     "Not": lambda call: call.builder.orders.through(call.value(0), lambda x: function.equal(x, 0)),
-    "OneHot": one_hot,
+    "OneHot": one_hot_rows,
     "Or": applied(operation.Maximum),
     "PRelu": prelu,
     "Pad": pad,

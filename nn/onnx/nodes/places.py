@@ -34,7 +34,7 @@ def top(call: Call) -> list[Operand]:
     return [call.value(0).apply(operation.TakeAlong(axis), places), places]
 
 
-def one_hot(call: Call) -> Operand:
+def one_hot_rows(call: Call) -> Operand:
     """Return rows with one number at the place that an element names, and another one elsewhere."""
     x, depth, values = call.value(0), integers(call.array(1))[0], call.array(2).reshape(-1).tolist()
     if len(values) != 2:
