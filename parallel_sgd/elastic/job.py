@@ -26,7 +26,7 @@ from rpc.elastic import (
     WorkerReady,
     WorkerStuck,
 )
-from rpc.liveness.heartbeat import agent_state
+from rpc.liveness.heartbeat import AgentStates
 from rpc.messages import Operation, State, Verdict
 from rpc.support.files import read_one
 from rpc.support.logs import BRIEF, SUBMIT_LOGGER, clean, get_logger
@@ -61,7 +61,7 @@ class ElasticJob:
         self.members = ElasticMembership(driver, self._act)
         # set by what workers say of themselves: the first that holds the state makes it False
         self._nobody_holds = True  # the state, so that the next round begins with the content that was kept
-        self._monitor = ClusterMonitor(task.job, 0, _log, state=agent_state)
+        self._monitor = ClusterMonitor(task.job, 0, _log, state=AgentStates())
         self._pool = WorkerPool(task, self.members)
         self._opening: StartRound | None = None  # some of its workers have not started yet
         self._round = StartRound(-1, (), 0)  # that was opened last

@@ -161,6 +161,9 @@ class ClusterMonitor:
             self.strangers += 1
         elif isinstance(told, Heartbeat):
             if node not in self._ended:  # else it was on its way when the end was told
+                last = self._last_heartbeats.get(node)
+                if last is None or last.pid != told.pid:
+                    self._state(told.host, told.pid)  # from now on its agent is known, also when the process has ended
                 self._last_heartbeats[node], self._heard_at[node] = told, now
                 self.heartbeats[node] += 1
                 self._asleep.discard(node)

@@ -29,7 +29,8 @@ WOULD_RUN: Final = ("R", "D")
 JOB_PROCESS: Final = "psgd-job"
 """Name under which `ps -o comm` and /proc show job processes."""
 HELD_UP_SECONDS: Final = 0.01
-_USER_TIME, _SYSTEM_TIME = 11, 12  # places in /proc/<pid>/stat behind the name
+"""Processor time that the heartbeat of a process tells at least, where the process waits for a processor or a disk."""
+_USER_TIME, _SYSTEM_TIME, _BEGUN = 11, 12, 19  # places in /proc/<pid>/stat behind the name
 
 
 class Heartbeat(Operation):
@@ -118,11 +119,14 @@ class Pulse:
 
 
 class ProcessStatus(NamedTuple):
-    """State of a process as /proc names it (R, S, D, T, Z...), its seconds of processor time, and its parent."""
+    """State of a process as /proc names it (R, S, D, T, Z...), its seconds of processor time, its parent, and when it began, in
+    ticks since the machine did.
+    """
 
     state: str
     seconds: float
     parent: int = 0
+    begun: int = 0
 
     @property
     def is_stopped(self) -> bool:
@@ -132,7 +136,7 @@ class ProcessStatus(NamedTuple):
     @property
     def is_held_up(self) -> bool:
         """Whether it has something to do, and is at it or waits for a processor or a disk."""
-        return self.state in ("R", "D")
+        return self.state in WOULD_RUN
 
     @property
     def runs(self) -> bool:
@@ -146,27 +150,39 @@ def process_status(pid: int) -> ProcessStatus:
         # behind the last parenthesis: the name may hold any character
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
-        return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"), int(fields[1]))
+        return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"), int(fields[1]), int(fields[_BEGUN]))
     return ProcessStatus("", 0.0)
 
 
-def agent_state(host: str, pid: int) -> str:
-    """Return the state of the agent of a job process, whose parent it is, as /proc names it (R, S, D, T, Z...); "" where the
-    process is none of this machine, or has ended.
-
-    Args:
-        host: name of its machine, as its heartbeats have it.
-        pid: its number there.
+class AgentStates:
+    """States of the agents of job processes. An agent is known from the first look on, also when its process has ended: it may
+    get no processor to tell so.
     """
-    if host != this_host():
-        return ""
-    with contextlib.suppress(OSError):
-        # another machine of that name may have given the number, too, but not here to a job process
-        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip() == JOB_PROCESS:
-            parent = process_status(pid).parent
-            # an orphan that this program got, as the first process of a container does: its agent has ended
-            return "" if parent == os.getpid() else _state_with_threads(parent)
-    return ""
+
+    def __init__(self) -> None:
+        self._agents: dict[int, tuple[int, int]] = {}  # by job process: the number of its agent, and since when that is there
+
+    def __call__(self, host: str, pid: int) -> str:
+        """Return the state of the agent of a job process, its parent, as /proc names it (R, S, D, T, Z...); "" where the
+        process is none of this machine, or had ended at the first look, or its agent has ended.
+
+        Args:
+            host: name of its machine, as its heartbeats have it.
+            pid: its number there.
+        """
+        if host != this_host():
+            return ""
+        if pid not in self._agents:
+            with contextlib.suppress(OSError):
+                # another machine of that name may have given the number, too, but not here to a job process
+                if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip() == JOB_PROCESS:
+                    parent = process_status(pid).parent
+                    # an orphan that this program got, as the first process of a container does: its agent has ended
+                    if parent != os.getpid():
+                        self._agents[pid] = parent, process_status(parent).begun
+        agent, begun = self._agents.get(pid, (0, 0))
+        # the number may have been given to another process since
+        return _state_with_threads(agent) if agent and process_status(agent).begun == begun else ""
 
 
 def _state_with_threads(pid: int) -> str:

@@ -18,7 +18,7 @@ from network.session import LOOK_SECONDS
 from ..errors import InvalidTransition
 from ..lease.handoff import HandoffTracker
 from ..liveness.cluster_monitor import LIVENESS_MESSAGES, ClusterMonitor
-from ..liveness.heartbeat import Heartbeat, agent_state
+from ..liveness.heartbeat import AgentStates, Heartbeat
 from ..liveness.limits import AWAKE_SECONDS, LATE_SECONDS
 from ..messages import CODE_FROM_JOB, Fetch, Halted, Lose, Notice, Operation, Progress, Remark, State, Stop, Suspect, Tailed
 from ..support.files import RESULT_FILE, read_result
@@ -87,7 +87,7 @@ class EventLoop:
             names,
             causes_first=True,
             lives=lambda node: com.lives(com.addresses[node]),
-            state=agent_state,
+            state=AgentStates(),
         )
         self.groups = GroupSubmission(com, self.connections, messages, start_limit, logger, clock, self.step, self.monitor)
         self.downloads = Downloads(run.directory, lambda _: run, self._request_files, logger, clock)

@@ -20,7 +20,7 @@ from network import VERSION, NetworkError, NodeAssignment, Request
 from network.key_files import create_key_file
 from rpc import Cohort, Reclaimer
 from rpc.agent.settings import AgentSettings
-from rpc.liveness.heartbeat import agent_state
+from rpc.liveness.heartbeat import AgentStates
 
 from ..stated_time import in_time
 from ..statements import covers
@@ -44,6 +44,11 @@ def test_lines_and_second_job(trio: Cluster, tmp_path: Path) -> None:
     in_time(time.monotonic() - begin, 2.0)
     assert not first.error and not second.error
     assert re.search(r"INFO Worker-127\.0\.0\.1@\d\d:\d\d:\d\d: Worker restarting\.\.\.", agent.console)
+
+
+def agent_state(host: str, pid: int) -> str:
+    """The state of an agent at a first look."""
+    return AgentStates()(host, pid)
 
 
 def test_an_agent_of_this_machine_is_known_by_its_job_process(own: Cluster, tmp_path: Path) -> None:

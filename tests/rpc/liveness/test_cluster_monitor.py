@@ -315,6 +315,16 @@ def test_an_agent_that_this_program_has_started_and_that_hangs_asleep_is_silent(
     assert found == [(29, "silent")]
 
 
+def test_an_agent_is_looked_at_when_its_process_is_first_heard_of() -> None:
+    """So that it is known when that has ended, and the agent gets no processor to tell it."""
+    looked: list[int] = []
+    monitor = ClusterMonitor("job", 1, LOG, state=lambda _, pid: str(looked.append(pid) or "R"))
+    monitor.begin([0], 0.0)
+    for number, pid in enumerate((7, 7, 8)):
+        monitor.take(0, replace(beat(0), pid=pid), number / 10)
+    assert looked == [7, 8]
+
+
 def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_trains() -> None:
     """One of this machine that this program has started, or that would run if it got a processor, is no host that is gone; one
     that is stopped is, one that has nothing to do, and one that never says anything again. Heartbeats that come after such a

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from network.testing import VirtualClock
 from network.transport import wait_sockets
-from rpc.liveness.heartbeat import HELD_UP_SECONDS, ProcessStatus, Pulse, agent_state, process_status, this_host
+from rpc.liveness.heartbeat import HELD_UP_SECONDS, AgentStates, ProcessStatus, Pulse, process_status, this_host
 from rpc.liveness.limits import HEARTBEAT_SECONDS, STACK_SECONDS, Limits
 from rpc.liveness.process_monitor import ProcessMonitor, log_tail
 from rpc.liveness.recorder import CAPACITY, SIZE, Kind, Reader, Recorder, Signal, make_memory
@@ -468,7 +468,7 @@ def test_a_job_process_that_lost_its_agent_to_this_program_has_none() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as orphan:
         assert orphan.stdout is not None and orphan.stdout.readline() == b"\n"
         assert Path(f"/proc/{orphan.pid}/comm").read_text() == "psgd-job\n"
-        assert agent_state(this_host(), orphan.pid) == ""
+        assert AgentStates()(this_host(), orphan.pid) == ""
         orphan.kill()
 
 
@@ -494,21 +494,27 @@ os.read(begun, 1)
 print(pid, flush=True)
 sys.stdin.readline()
 asked.set()
+os.waitpid(pid, 0)
 threading.Event().wait()
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_an_agent_runs_where_any_of_its_threads_does() -> None:
-    """One that waits for a processor may hold the lock that the thread of the agent's loop waits for."""
+    """One that waits for a processor may hold the lock that the thread of the agent's loop waits for. An agent that was seen is
+    known when its job process has ended, too, until it ends itself."""
+    states = AgentStates()
     with subprocess.Popen([sys.executable, "-c", AGENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
         assert agent.stdout is not None and agent.stdin is not None
         job = int(agent.stdout.readline())
         try:
-            wait_for(lambda: agent_state(this_host(), job) == "S", "all threads to wait for events")
+            wait_for(lambda: states(this_host(), job) == "S", "all threads to wait for events")
             agent.stdin.write(b"\n")
             agent.stdin.flush()
-            wait_for(lambda: process_status(agent.pid).state == "S" and agent_state(this_host(), job) == "R", "one to compute")
+            wait_for(lambda: process_status(agent.pid).state == "S" and states(this_host(), job) == "R", "one to compute")
+            os.kill(job, signal.SIGKILL)
+            wait_for(lambda: not process_status(job).state, "the job process to be gone")
+            assert states(this_host(), job) in ("R", "S") and AgentStates()(this_host(), job) == ""
         finally:
             agent.kill()
-            os.kill(job, signal.SIGKILL)
+    assert states(this_host(), job) == ""
