@@ -21,7 +21,7 @@ from nn.operation.arithmetic import Compare, Maximum, Minimum, Where
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding
-from nn.operation.elementwise import Cos, Sin, Square, StopGradient
+from nn.operation.elementwise import Arctan, Cos, Sin, Square, StopGradient
 from nn.operation.index import Lookup
 from nn.operation.matmul import TensorDot
 from nn.operation.noise import NormalDraw
@@ -31,8 +31,8 @@ from nn.operation.shape import Concatenate
 from nn.value.value import Axes, Node, Operand, Value, as_value
 
 __all__ = [
-    "absolute", "average_pool", "concatenate", "convolution", "cos", "equal", "erf", "exp", "log", "lookup", "max",
-    "max_pool", "maximum", "mean", "min", "minimum", "normal", "not_equal", "reshape", "sin", "sqrt", "square", "stack",
+    "absolute", "arctan", "average_pool", "concatenate", "convolution", "cos", "equal", "erf", "exp", "log", "lookup",
+    "max", "max_pool", "maximum", "mean", "min", "minimum", "normal", "not_equal", "reshape", "sin", "sqrt", "square", "stack",
     "stop_gradient", "sum", "swapaxes", "tensordot", "transpose", "where",
 ]  # fmt: skip
 
@@ -75,6 +75,11 @@ def sin(x: Operand) -> Node:
 def cos(x: Operand) -> Node:
     """Return the cosine of each element of x, an angle in radians."""
     return as_value(x).apply(Cos())
+
+
+def arctan(x: Operand) -> Node:
+    """Return the angle in radians, between -pi / 2 and pi / 2, of which each element of x is the tangent."""
+    return as_value(x).apply(Arctan())
 
 
 def erf(x: Operand) -> Node:

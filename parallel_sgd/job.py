@@ -280,8 +280,8 @@ def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) ->
     else:
         # only a busy node is waited for; each try is a submission of its own
         result = Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
-    if spec.options.fault:
-        with spared("The look at the faults that never struck"):
+    with spared("The look at the faults that never struck"):
+        if spec.options.fault:
             _tell_idle_faults(result, spec)
     return result
 

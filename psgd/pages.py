@@ -17,7 +17,7 @@ from network.keys import KeyFileError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import known_nodes
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_NETWORK, EXIT_OK, EXIT_USAGE
-from rpc.submit.run_folder import none_in, path_of
+from rpc.submit.run_folder import Run, none_in, path_of
 from rpc.support.console import EXIT_NOT_SHOWN, show_result
 from rpc.support.option_parser import port_number
 
@@ -125,7 +125,11 @@ def _check(run: Path) -> Sequence[str]:
         raise ValueError(none_in(Path()))
     problem, half = _problem_of(_folder_of(run))
     if problem:
-        raise ValueError(f"'run' must be the folder of a run, as {RUN}, or its name in runs/, got {str(run)!r}: {problem}")
+        from parallel_sgd.record.paths import meant_instead  # noqa: PLC0415 - as above
+
+        near = meant_instead(run) if os.path.isdir(run) and Run.read(_folder_of(run)) is None else ""
+        said = f"{problem}{near}"
+        raise ValueError(f"'run' must be the folder of a run, as {RUN}, or its name in runs/, got {str(run)!r}: {said}")
     return half
 
 

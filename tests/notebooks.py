@@ -50,6 +50,7 @@ ALIKE: Final = (
     (r"(?m)^blocks thrown away: \d+$", "THROWN AWAY"),  # whether one worker was a batch ahead when another died
     (r" *\(figures of \d+ training steps? lost with a worker\)", ""),  # those of less than a second
 )
+_TOLD: Final = re.compile(r"(?m)(?:^(?:epoch \d|error |warning ).*\n)+")
 NUMBER: Final = re.compile(r"(?<![\w.])(-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w])")
 Cell: TypeAlias = Any
 Notebook: TypeAlias = Any
@@ -159,9 +160,15 @@ def difference(stored: Cell, new: Cell) -> str:
 
 def parts(text: str) -> list[str]:
     """Return the words and numbers of a text, without what differs from run to run."""
+    text = _TOLD.sub(_epochs_last, text)
     for pattern, word in ALIKE:
         text = re.sub(pattern, word, text)
     return [word for part in NUMBER.split(text) for word in ([part] if NUMBER.fullmatch(part) else part.split())]
+
+
+def _epochs_last(told: re.Match[str]) -> str:
+    """Put the lines of epochs behind those of failures between them: nodes tell of both, each in its time."""
+    return "".join(sorted(told[0].splitlines(keepends=True), key=lambda line: line.startswith("epoch ")))
 
 
 def near(one: str, other: str) -> bool:

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 from psgd.cli import main as psgd_main
+from psgd.cli import make_parser as make_commands
 
 import pytest
 
@@ -123,6 +124,13 @@ def test_it_is_suggested(case: str) -> None:
             ([word, "4"], "; did you mean --local N for workers on this machine, or -n N for some of the node file?")
             for word in ("--np", "--nproc-per-node", "--nproc_per_node", "--num-workers", "--num_processes", "--world-size")
         ),
+        (["--n", "4"], "unrecognized arguments: --n 4; did you mean -n?"),
+        (["--worker", "4"], "unrecognized arguments: --worker 4; did you mean --worker-count N or --workers FILE?"),
+        (["--w=4"], "; did you mean --worker-count N, --workers FILE, --wait SECONDS or --writer NAME[:KEY=VALUE,..]?"),
+        (
+            ["--workers", "2"],
+            "must be a node file, got '2'; -n 2 takes so many workers of it, --local 2 starts as many on this machine",
+        ),
         (["--bs", "8"], "; did you mean --batch-size?"),
         (["--num-epochs", "8"], "; did you mean --epochs?"),
         (["--random-state", "8"], "; did you mean --seed?"),
@@ -145,6 +153,16 @@ def test_options_and_choices_of_a_command(words: list[str], message: str, capsys
         (["launch", "--hostfile", "hosts", "train.py"], "; did you mean --workers FILE?"),
         (["jobs", "--hosts", "w1.json"], "; did you mean --workers FILE?"),
         (["sweep", "study.toml", "--num-workers", "4"], "; did you mean -n N?"),
+        (["jobs", "--workers", "3"], "must be a node file, got '3'; -n 3 takes so many workers of it ("),
+        *(
+            (
+                ["sweep", "study.toml", word, "3"],
+                "; did you mean 'seeds', their number or a list of them, at the top of the sweep",
+            )
+            for word in ("--seed", "--seeds", "--random-state")
+        ),
+        (["sweep", "study.toml", "--title", "a"], "; did you mean 'title' at the top of the sweep file?"),
+        (["sweep", "study.toml", "--dataset", "digits"], "; did you mean 'dataset' at the top of the sweep file?"),
         (["sweep", "study.toml", "--learn-rate", "0.1"], "; did you mean 'gd_params' in [options] of the sweep file?"),
         (["sweep", "study.toml", "--lr", "0.1"], "; did you mean 'gd_params' in [options] of the sweep file?"),
         (["sweep", "study.toml", "--batch-size", "8"], "; did you mean 'block_size' in [options] of the sweep file?"),
@@ -156,6 +174,13 @@ def test_words_of_other_programs_are_answered_by_every_command(
     with pytest.raises(SystemExit):
         psgd_main(words)
     assert message in capsys.readouterr().err
+
+
+def test_words_that_follow_a_script_are_its_own() -> None:
+    """Also where they are the beginning of several options of ours."""
+    parser, _ = make_commands("launch")[1]["launch"]
+    given = parser.parse_args(["train.py", "--w", "3", "--n", "4"])
+    assert (given.script, given.arguments) == ("train.py", ["--w", "3", "--n", "4"])
 
 
 def test_options_of_the_worker(capsys: pytest.CaptureFixture[str]) -> None:

@@ -270,6 +270,14 @@ def test_make_k_keeps_going(flags: tuple[str, ...], keeps_going: bool) -> None:
     assert told.stdout.splitlines()[-1].endswith("-m tests.release --run " + "--keep-going" * keeps_going)
 
 
+def test_what_states_a_time_has_no_neighbour() -> None:
+    """Tests with the mark `alone` run in no call of pytest that has several workers."""
+    calls = re.findall(r"-m pytest (.*)", (ROOT / "Makefile").read_text("utf-8"))
+    beside = [call for call in calls if re.search(r"-n \d", call)]
+    assert len(beside) >= 4
+    assert [call for call in beside if not re.search(r'-m "[^"]*\bnot (?:alone|processes)\b', call)] == []
+
+
 def test_an_audit_that_could_not_ask_has_not_passed() -> None:
     """Without `--strict` pip-audit ends with 0 where the service knew none of the versions."""
     recipe = (ROOT / "Makefile").read_text("utf-8").partition("\naudit:")[2].partition("\n\n")[0]

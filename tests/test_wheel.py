@@ -22,7 +22,7 @@ import pytest
 
 from network import VERSION
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.processes, pytest.mark.timeout(1200)]
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("nn", "network", "rpc", "parallel_sgd", "executor", "psgd")
 BUILT = os.environ.get("PSGD_DIST", "")
@@ -46,7 +46,7 @@ model.save("digits.model")
 def call(*command: str | Path, cwd: Path, **environment: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PSGD_", "PYTHON"))}
     finished = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, timeout=250
+        [str(part) for part in command], cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, check=False
     )
     assert finished.returncode == 0, f"{command}:\n{finished.stdout[-2000:]}\n{finished.stderr[-3000:]}"
     return finished.stdout

@@ -112,8 +112,10 @@ class Layer(
 
     @property
     def trainable(self) -> bool:
-        """Whether training changes the variables of this layer."""
-        return self._trainable
+        """Whether training changes the variables of this layer, or some of them."""
+        # of a model that was loaded, or frozen as a whole, the variables tell
+        made = [variable for variable in self._used if variable.made_trainable]
+        return any(variable.trainable for variable in made) if made else self._trainable
 
     @trainable.setter
     def trainable(self, trainable: bool) -> None:

@@ -19,16 +19,17 @@ class Accuracy(Metric):
     """The share of samples that are right; a subclass says how many of a batch are."""
 
     def reset(self) -> None:
-        self._right: float = 0
-        self._samples: float = 0
+        # In a list: to set an attribute of a metric takes a call, and a step of a small network takes as long as some.
+        self._counts: list[float] = [0, 0]  # samples that are right, and all
 
     def update(self, label: ArrayLike, prediction: ArrayLike) -> None:
         label, prediction = as_arrays(self, label, prediction)
         true = class_numbers(self, label, prediction)
         right = int(np.count_nonzero(self.right(true, prediction)))
+        counts = self._counts
         # Added to the sum, so that it stays NaN until `reset`.
-        self._right += math.nan if has_nan(prediction) else right
-        self._samples += true.size
+        counts[0] += math.nan if has_nan(prediction) else right
+        counts[1] += true.size
 
     @abstractmethod
     def right(self, true: Array, prediction: Array) -> Array:
@@ -45,15 +46,15 @@ class Accuracy(Metric):
         return (np.where(np.isnan(prediction).any(axis=-1), np.nan, right) if has_nan(prediction) else right,)
 
     def _settle(self, sums: Sequence[float], total: float) -> None:
-        self._right, self._samples = sums[0], total
+        self._counts = [sums[0], total]
 
     def result(self) -> float:
-        return self._right / self._samples if self._samples else math.nan
+        right, samples = self._counts
+        return right / samples if samples else math.nan
 
     def merge(self, other: Metric) -> None:
         other = self.mergeable(other)
-        self._right += other._right
-        self._samples += other._samples
+        self._counts = [own + more for own, more in zip(self._counts, other._counts, strict=True)]
 
 
 class CategoricalAccuracy(Accuracy):

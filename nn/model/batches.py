@@ -190,6 +190,11 @@ class ArraySource(Source):
         self._weights = None if weights is None else [None if w is None else _Rows.of(w, self._size) for w in weights]
 
     @property
+    def converts(self) -> bool:
+        """Whether it holds memory for samples in the type of the model."""
+        return any(each.converted is not None for each in self._xs)
+
+    @property
     def inputs(self) -> list[Array]:
         """The samples of each input."""
         return [each.array for each in self._xs]

@@ -238,8 +238,8 @@ class ScoredNetwork(
 
         With `finite`, which names the data in messages, samples that are not finite raise ValueError.
         """
-        # copies: two evaluations at once, or one within a training, must not mix their sums
-        aim, runner = deepcopy(self._aim), self.runner
+        # copies: two evaluations at once, or one within a training, must not mix their sums; losses add nothing up
+        aim, runner = self._aim._replace(metrics=deepcopy(self.metrics)), self.runner
         for metric in aim.metrics:
             metric.reset()
         total, samples = 0.0, 0

@@ -306,7 +306,7 @@ def _several(function: Callable[[Any, Any], Any]) -> Fold:
 
 FOLDS: Mapping[str, Fold] = MappingProxyType({
     "Abs": _single(np.abs), "Add": _several(operator.add), "And": _several(np.logical_and),
-    "Cast": _cast, "Ceil": _single(np.ceil), "Clip": _clip,
+    "Atan": _single(np.arctan), "Cast": _cast, "Ceil": _single(np.ceil), "Clip": _clip,
     "Concat": lambda inputs, given: np.concatenate(inputs, axis=given["axis"]),
     "ConstantOfShape": _constant_of_shape, "Cos": _single(np.cos), "Div": _divide, "Dropout": lambda inputs, given: inputs[0],
     # NumPy has no error function; the type is told for arrays without elements.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nn.operation.broadcasting import Broadcasting
     from nn.operation.elementwise import (
         Absolute,
+        Arctan,
         Cos,
         Elementwise,
         Exp,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Absolute",
     "Add",
+    "Arctan",
     "Attention",
     "BatchNormalize",
     "Broadcasting",
@@ -102,7 +104,7 @@ lazily(
         "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where",
         "attention": "Attention CachedAttention",
         "broadcasting": "Broadcasting",
-        "elementwise": "Absolute Cos Elementwise Exp Log Negative Rounding Sin Sqrt Square StopGradient",
+        "elementwise": "Absolute Arctan Cos Elementwise Exp Log Negative Rounding Sin Sqrt Square StopGradient",
         "index": "Entry Index Lookup",
         "matmul": "MatMul TensorDot",
         "normal": "Erf",

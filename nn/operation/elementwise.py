@@ -175,6 +175,21 @@ class Sin(Universal):
         np.multiply(gradient, self._derivative, out=out)
 
 
+class Arctan(Universal):
+    """arctan(a), an angle in radians between -pi / 2 and pi / 2; the derivative is 1 / (1 + a^2)."""
+
+    function: ClassVar[np.ufunc] = np.arctan
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own, as in `Absolute`.
+        self._inverse = self.scratch.empty(output, dtype)
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        np.multiply(x, x, out=self._inverse)
+        np.add(self._inverse, 1, out=self._inverse)
+        np.divide(gradient, self._inverse, out=out)
+
+
 class Cos(Universal):
     """cos(a), of an angle in radians; the derivative is -sin(a)."""
 

@@ -108,12 +108,12 @@ class PSGDOptimizer(ExchangingOptimizer):
         return len(self._gradients)
 
     def gradient_ready(self, variable: Variable, block_id: int) -> None:
-        place = self._places[variable.id]
+        place, missing = self._places[variable.id], self._missing
         # A joined vector travels when the last of its variables has its gradient.
-        self._missing[place] -= 1
-        if not self._missing[place]:
+        missing[place] -= 1
+        if not missing[place]:
             # Ready for the next block.
-            self._missing[place] = self._counts[place]
+            missing[place] = self._counts[place]
             self.partners.put(place, block_id, self._gradients[place])
 
     def finish_batch(self) -> Iterator[int]:

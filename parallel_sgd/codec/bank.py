@@ -146,6 +146,8 @@ class CodecBank:
         # a server with a quorum is to close a batch without the workers that compute for too long
         exchanges = [getattr(getattr(kind, "composition", None), "exchange", None) for kind in kinds]
         self._tells = all(getattr(exchange, "quorum", 1) == 1 for exchange in exchanges)
+        #: Bytes that the codecs whose places stand here have sent of the last block.
+        self.uploads: dict[int, int] = {}
         self.closed = False
         self.variable_names: Sequence[str] = ()  # of each variable, for messages
         self._blocks = 0  # that have been put in this batch, of all variables
@@ -557,6 +559,8 @@ class CodecBank:
         if packets is None:
             return 0
         try:
+            if variable in self.uploads and method == "update_blocks":
+                packets = self._measured(variable, packets)
             return self._post_all(variable, packets)
         except (TypeError, ValueError) as error:
             # a generator of the author's fails in words of its own
@@ -565,6 +569,18 @@ class CodecBank:
             what = f"{self._names[variable]}.{method} returned what cannot be sent: {str(error).rstrip('.')}"
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f"{what}{self._of_packet(variable, sender)}") from None
+
+    def _measured(self, variable: int, packets: netEncapsulation | Iterable[netEncapsulation]) -> Iterable[netEncapsulation]:
+        """Note the bytes of the packets of a block, and return them."""
+        if isinstance(packets, netEncapsulation):
+            packets = (packets,)
+        elif not isinstance(packets, Iterable) or isinstance(packets, np.ndarray):
+            raise self._no_packet(variable, packets)
+        every = [*packets]
+        # by object: what goes to several nodes in packets of their own is sent once by a client to its server
+        contents = {id(each.content): each.content for each in every if isinstance(each, netEncapsulation)}
+        self.uploads[variable] = sum(map(content_bytes, contents.values()))
+        return every
 
     def _post_all(self, variable: int, packets: netEncapsulation | Iterable[netEncapsulation]) -> int:
         if isinstance(packets, netEncapsulation):
@@ -664,3 +680,17 @@ def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:
         and array.dtype.char in "fd"
         and math.isfinite(np.vdot(array, array))
     )
+
+
+def content_bytes(content: object) -> int:
+    """Return the bytes of the arrays, texts and bytes in the content of a packet, without those of single numbers."""
+    if isinstance(content, np.ndarray):
+        return content.nbytes
+    if isinstance(content, (bytes, bytearray, str)):
+        return len(content)
+    if isinstance(content, Mapping):
+        return content_bytes([*content.values()])
+    if isinstance(content, (list, tuple)):
+        return sum(map(content_bytes, content))
+    fields = getattr(content, "__dict__", None)
+    return content_bytes(fields) if isinstance(fields, dict) else 0

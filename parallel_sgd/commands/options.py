@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import Field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -162,11 +163,17 @@ _ELSEWHERE: Final = {
 
 def in_a_sweep() -> dict[str, str]:
     """Return, by the flags that training has and others that it answers, without dashes, where a sweep has the option."""
-    names = {flag: name for name, flag in _flags().items()} | {"--learn-rate": "gd_params"}
+    names = {flag: f"'{name}' in [options] of" for name, flag in _flags().items()}
+    names |= {"--learn-rate": "'gd_params' in [options] of", **_AT_THE_TOP}
     words = {**{word: flag for word, flag in _meant().items() if flag in names}, **{flag: flag for flag in names}}
-    return {
-        word.lstrip("-").replace("_", "-"): f"'{names[flag]}' in [options] of the sweep file" for word, flag in words.items()
-    }
+    return {word.lstrip("-").replace("_", "-"): f"{names[flag]} the sweep file" for word, flag in words.items()}
+
+
+_AT_THE_TOP: Final = {
+    **{f"--{name}": f"'{name}' at the top of" for name in ("model", "dataset", "transform", "title")},
+    **dict.fromkeys(("--seed", "--seeds"), "'seeds', their number or a list of them, at the top of"),
+}
+"""Flags of what a sweep has for each of its runs, beside the options of all of them, and where."""
 
 
 def title_from(model: str) -> str:
@@ -192,7 +199,7 @@ def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "w
     nodes = parser.add_argument_group("nodes")
     nodes.add_argument("-n", "--worker-count", type=counted, metavar="N", help=count)
     default = "" if file is None else f" (default: {file})"
-    nodes.add_argument("--workers", default=file, metavar="FILE", help=f"node file{default}")
+    nodes.add_argument("--workers", type=partial(_node_file, parser), default=file, metavar="FILE", help=f"node file{default}")
     nodes.add_argument(
         "--launch",
         metavar="LAUNCHER",
@@ -205,6 +212,14 @@ def add_nodes(parser: argparse.ArgumentParser, count: str, file: str | None = "w
         words = {**{word: flag for word, flag in _meant().items() if MEANT.get(word) in _OF_NODES}, **_OF_MANY}
         parser.meant_options = {word.replace("_", "-"): flag for word, flag in words.items()}
     return nodes
+
+
+def _node_file(parser: argparse.ArgumentParser, text: str) -> str:
+    """Return the path of a node file, as the `type` of an argument; a number without such a file is that of workers."""
+    if text.isdecimal() and not os.path.exists(text):
+        here = f", --local {text} starts as many on this machine" if "--local" in parser._option_string_actions else ""
+        raise argparse.ArgumentTypeError(f"must be a node file, got {text!r}; -n {text} takes so many workers of it{here}")
+    return text
 
 
 def add_known_nodes(parser: argparse.ArgumentParser) -> None:

@@ -237,11 +237,12 @@ def _first(file: JobFile) -> JobFile:
         if earlier is None or (found := JobFile.read(earlier.path)).path in seen:
             break
         others = {name for name in _decisive() - _GROWS if found.options.get(name) != file.options.get(name)}
-        others |= {name for name in ("blocks", "data_sha256", "transform") if getattr(found, name) != getattr(file, name)}
+        kept = {"blocks": "number of blocks", "data_sha256": "data", "transform": "transform"}
+        others |= {told for name, told in kept.items() if getattr(found, name) != getattr(file, name)}
         if others:
             raise ValueError(
-                f"The run cannot be computed again from the start: it went on with {earlier.path}, which had another "
-                f"{', '.join(sorted(others))}. Give an --epoch that is behind a checkpoint of the run."
+                f"The run cannot be computed again from the start: it went on with {as_seen(earlier.path)}, which had another "
+                f"{', '.join(sorted(others))}. Give an --epoch that is behind a checkpoint of the run, if its folder has one."
             )
         first = found
         seen.add(first.path)
@@ -388,7 +389,9 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             here.shared = has_common_tables(folder, str(file.options.get("mission_title", "")))
         with here if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
             result = job.parallel(nodes, **{**settings, "directory": place})
-        computed = Computed(folder, Path(place, "runs", "latest"), result, 0 if begin is None else begin.epoch, until, workers)
+        unseen = str(first.options.get("resume", "")) if begin is None else ""
+        start = 0 if begin is None else begin.epoch
+        computed = Computed(folder, Path(place, "runs", "latest"), result, start, until, workers, unseen)
         # checkpoints have their own hashes: what is damaged is not compared
         damaged = list(damaged_checkpoints(folder, epochs))
         wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
@@ -490,7 +493,7 @@ def _judge(
     if workers != file.workers:
         told = f"{file.workers} worker{'s' * (file.workers != 1)}"
         why += f" The run had {told}; only codecs that are exact, such as Plain, give equal bits on others."
-    if "resume" in file.options and not computed.start:
+    if "resume" in file.options and not computed.start and not computed.unseen:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
     content |= {"damaged": wrong, "others": others}
     # wrong on other machines shows nothing: neither guilty nor proven
@@ -508,7 +511,13 @@ def _judge(
             "But after a failure the run went on with another number of workers, each with a state of its own, so what they "
             "remembered began anew: this does not show that the run is false."
         )
-    code = EXIT_USAGE if others or anew else EXIT_FAILED
+    if computed.unseen:
+        content["equal"] = None
+        said.append(
+            f"But it went on with {computed.unseen}, which is not beside it and may have had other blocks, data or settings: "
+            f"this does not show that the run is false. Put the folder of that run beside it."
+        )
+    code = EXIT_USAGE if others or anew or computed.unseen else EXIT_FAILED
     return _tell(given, signature, content, clean_text("\n".join(filter(None, said))), code)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +164,11 @@ class BlockFeeder:
         self._samples = [(each, empty((size, *each.shape[1:]), each.dtype)) for each in samples]
         self._labels = [(each, np.empty((size, *each.shape[1:]), each.dtype)) for each in labels]
 
+    @property
+    def types(self) -> set[np.dtype[Any]]:
+        """The types of the samples that it deals."""
+        return {each.dtype for each, _ in self._samples}
+
     def begin(self, epoch: int) -> None:
         """Begin an epoch, from 0; again is no effort, for workers that share a feeder."""
         if epoch != self._epoch:
@@ -177,10 +182,10 @@ class BlockFeeder:
         rows = slice(places.start, places.stop) if isinstance(places, range) else places
         samples: list[Array] = []
         for array, memory in self._samples:
-            samples += [select_rows(array, rows, memory)]
+            samples.append(select_rows(array, rows, memory))
         labels: list[Array] = []
         for array, memory in self._labels:
-            labels += [select_rows(array, rows, memory)]
+            labels.append(select_rows(array, rows, memory))
         weights = None if self._weights is None else tuple([None if w is None else w[rows] for w in self._weights])
         if self._cuts is not None:
             samples, labels = self._cuts.samples(rows, samples), self._cuts.labels(rows, labels)

@@ -16,7 +16,7 @@ from nn.arrays import Array
 from nn.dataset.interface import Arrays
 from nn.dataset.transforms.abstract import AbsTransformer
 from nn.model import Model
-from nn.model.batches import Batch, as_type, first_bad
+from nn.model.batches import ArraySource, Batch, as_type, first_bad
 from nn.model.scored_network import evaluation_source
 from nn.optimizer import IOptimizer
 from nn.value import Variable
@@ -197,6 +197,7 @@ class TrainingProcess:
         self._recorder = continuity.recorder
         self._callbacks = continuity.callbacks
         self._models = continuity.models
+        self._test_batches: ArraySource | None = None  # the test set, once it was evaluated
         self._unsaved: list[int] = []  # epochs that are over and not told
         self._applied = self._from.position
         self._current: tuple[int, int, int, tuple[Array, ...]] = (0, 0, 0, ())  # epoch, batch, and block with its samples
@@ -315,9 +316,11 @@ class TrainingProcess:
         return self._measure() if self._evaluation is None else self._evaluation(self._measure)
 
     def _measure(self) -> dict[str, float]:
-        _, _, test_x, test_y = self._data
-        batches = evaluation_source(self._model, (test_x, test_y), "evaluate() 'x'").deal(0)
-        return dict(self._model._measure_batches(self._alive(batches), "evaluate() 'x'"))  # it travels as a plain one
+        source = self._test_batches or evaluation_source(self._model, self._data[2:], "evaluate() 'x'")
+        # labels are checked once; memory for samples in another type is not held while the model is trained
+        self._test_batches = source if isinstance(source, ArraySource) and not source.converts else None
+        batches = self._alive(source.deal(0))
+        return dict(self._model._measure_batches(batches, "evaluate() 'x'"))  # it travels as a plain one
 
     def _alive(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
@@ -328,6 +331,8 @@ class TrainingProcess:
     def _prepare(self) -> None:
         """Prepare the samples: once, not block by block."""
         self._feeder = self._share(self._made_feeder)
+        # asked once: most samples have the type of the model, and need no look at each block
+        self._converts = self._feeder.types != {self._model.dtype}
 
     def _made_feeder(self) -> BlockFeeder:
         # the feeder keeps these arrays for the whole training, so nothing is converted twice
@@ -411,10 +416,8 @@ class TrainingProcess:
                 ready = gradient_ready if factor == 1 else partial(_multiplied, gradient_ready, factor)
                 asked = times.clock()
                 samples, label, weight = self._feeder.deal(batch, block)
-                converted: list[Array] = []
-                for each in samples:
-                    converted += [as_type(each, model.dtype)]
-                samples = tuple(converted)
+                if self._converts:
+                    samples = tuple([as_type(each, model.dtype) for each in samples])
                 times.data += times.clock() - asked
                 if spoiled:
                     samples = tuple([np.full(each.shape, np.nan, each.dtype) for each in samples])

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
+from nn.extension import is_ours
 from nn.value.store import VariableStore
 
 from ..codec.choice import by_variable
@@ -46,7 +47,17 @@ class Contributions:
         stay = set(personal)
         theirs = {each for place, codec in zip(places, codecs, strict=False) if _encodes_clients(codec) for each in place}
         sent = sum(each.value.nbytes for place, each in enumerate(variables) if place not in stay)
+        # a class of a program says what it sends by what it returns
+        self._uploads = exchange.bank.uploads
+        self._own = {
+            exchange.bank.codecs.index(codec): sum(variables[each].value.nbytes for each in place if each not in stay)
+            for place, codec in zip(places, codecs, strict=False)
+            if not is_ours(type(codec)) and not _encodes_clients(codec) and not stay.issuperset(place)
+        }
+        self._uploads.update(dict.fromkeys(self._own, 0))
+        self._alone = not exchange.bank.channel.peers()
         exact = sum(each.value.nbytes for place, each in enumerate(variables) if place not in stay | theirs)
+        exact -= sum(self._own.values())
         # c comes down with the model, and the change of c_i goes up with that of the model
         beside = sum(each.value.nbytes for place, each in enumerate(store.buffers) if place not in statistics)
         beside += sent * clients.control_variates
@@ -63,7 +74,12 @@ class Contributions:
 
     def bytes_up(self) -> int:
         """Return the bytes of the last client's change, as it has been encoded, without heads and frames."""
-        return self._as_they_are + sum(codec.uploaded for codec in self._counted)  # type: ignore[attr-defined]
+        sent = self._as_they_are + sum(codec.uploaded for codec in self._counted)  # type: ignore[attr-defined]
+        for place, plain in self._own.items():
+            own, self._uploads[place] = self._uploads[place], 0
+            # where there is no other worker a codec need not send anything
+            sent += own or plain * self._alone
+        return sent
 
 
 def _stretches(sizes: Sequence[int], theirs: Collection[int]) -> Iterator[tuple[slice, bool]]:

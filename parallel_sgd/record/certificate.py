@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,7 +96,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         return
     # after a failure a worker that takes what has arrived may begin in a later epoch than it was in
     in_turn = not hurt or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
-    yield from _gaps(epochs, in_turn=in_turn)
+    yield from _gaps(epochs, set() if once else _parts_begin(run), in_turn=in_turn)
     if once:
         yield from _begun_late(run, epochs)
     if not epochs or damaged:
@@ -207,9 +207,20 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
             yield f"{name} has several hashes of {_few(twice)}"
 
 
-def _gaps(epochs: Epochs, *, in_turn: bool) -> Iterator[str]:
+def _parts_begin(run: Path) -> set[int]:
+    """Return the epochs with which parts of a training that went on begin, by the tables of its workers."""
+    tables = (read_table(Door(run), path.relative_to(run))[0] for path in run.glob("Node-[0-9]*-Retrieve/DE-*.csv"))
+    return {int(epoch) for table in tables for epoch in table.get("Epochs", ())}
+
+
+def _gaps(epochs: Epochs, begins: Collection[int], *, in_turn: bool) -> Iterator[str]:
     """Yield the rows that the hash tables lack: each worker has all variables of each epoch from its first to its last, or
     (unless `in_turn`) of each that it has at all.
+
+    Args:
+        epochs: the hashes.
+        begins: epochs with which parts of the training begin: a worker may have been away in the parts before.
+        in_turn: whether a worker has no gaps within a part.
     """
     variables = sorted({variable for rows in epochs.values() for variable in rows})
     spans: dict[int, list[int]] = {}
@@ -217,7 +228,7 @@ def _gaps(epochs: Epochs, *, in_turn: bool) -> Iterator[str]:
         for node in {node for values in rows.values() for node in values}:
             spans.setdefault(node, []).append(epoch)
     for node, those in sorted(spans.items()):
-        if in_turn and those != list(range(those[0], those[-1] + 1)):
+        if in_turn and any(each - before > 1 and each not in begins for before, each in pairwise(those)):
             yield f"the table of the weights of node {node} lacks an epoch between {those[0]} and {those[-1]}"
         for epoch in those:
             without = [variable for variable in variables if node not in epochs[epoch].get(variable, {})]
@@ -270,6 +281,7 @@ class Computed:
         start: the number of epochs that were completed where it began.
         until: the last epoch that it was asked for.
         workers: the number of workers that computed.
+        unseen: the job with which the run, or one that it went on with, went on, and which is not at hand.
     """
 
     run: Path
@@ -278,6 +290,7 @@ class Computed:
     start: int
     until: int
     workers: int
+    unseen: str = ""
 
     def differences(self, file: JobFile, epochs: Epochs) -> Iterator[str]:
         """Yield the claims of the run that the computation does not bear out: weights, evaluations, models, figures.

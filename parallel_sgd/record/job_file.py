@@ -27,7 +27,7 @@ from .files import JOB_FILE
 from .identity import Identities
 from .job_record import CODE_TABLE, FETCHED, FORMAT
 from .kept_data import KeptData
-from .paths import as_seen, found_path, found_paths, missing_code
+from .paths import as_seen, found_path, found_paths, meant_instead, missing_code
 
 #: Key of [run] in files of release 1.0.0.
 _RELEASE: Final = "parallel_sgd"
@@ -101,13 +101,15 @@ class JobFile:
 
         Raises: ValueError naming the file, the key, the expectation and the value; OSError.
         """
+        given = path
         if os.path.isdir(path):
             # by Door: a job file is of a stranger like all others (RUN-7)
             path = path / JOB_FILE
         try:
             content = Door(path.parent).toml(path.name)
         except OSError as error:
-            raise ValueError(f"The job file {as_seen(path)} cannot be read: {error.strerror or error}.") from error
+            near = meant_instead(path.parent) if isinstance(error, FileNotFoundError) and path.parent == given else ""
+            raise ValueError(f"The job file {as_seen(path)} cannot be read: {error.strerror or error}{near}.") from error
         except RecordError as error:
             if is_model(path):
                 raise ValueError(

@@ -13,11 +13,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Tell", "as_seen", "found_path", "found_paths", "is_told", "missing_code", "quoted_texts", "told_path"]
+from rpc.submit.run_folder import Run, runs_in
+
+__all__ = [
+    "Tell", "as_seen", "found_path", "found_paths", "is_told", "meant_instead", "missing_code", "quoted_texts", "told_path",
+]  # fmt: skip
 
 Tell = Callable[[str], str]
 """Function from the path of a file to the text that stands for it."""
 _TOLD: Final = r"(?:\.{1,2}|~)/"
+_MOST_NAMED: Final = 3
 # behind a comma without one, so that no text takes longer than its length says
 _CODE: Final = re.compile(rf"^{_TOLD}[^:]*\.py(?=:)|(?<=,){_TOLD}[^:,]*\.py(?=:)")
 _CLASS: Final = re.compile(r"(?:^|(?<=,))([^:,'\"\0]*\.py):(\w+)")
@@ -31,6 +36,29 @@ def as_seen(path: Path) -> Path:
     except (OSError, ValueError):
         # elsewhere, or the current directory was removed
         return path
+
+
+def meant_instead(folder: Path) -> str:
+    """Return the runs that a user may mean by a folder that is none of a run, as the end of a sentence; "" where none is near.
+
+    Args:
+        folder: the folder.
+    """
+    folder = folder.resolve()
+    if inside := [run for above in folder.parents[:2] if (run := Run.read(above)) is not None]:
+        return f"; it lies in the run {_listed(inside)}"
+    if runs := runs_in(folder):
+        return f"; the runs in it are {_listed(runs)}"
+    for above in folder.parents[:2]:
+        # tables of a sweep lie beside its runs, in a folder of its title
+        if own := [run for run in runs_in(above) if run.title == folder.name]:
+            return f"; the runs of this title are {_listed(own)}"
+    return f"; the runs beside it are {_listed(runs)}" if (runs := runs_in(folder.parent)) else ""
+
+
+def _listed(runs: list[Run]) -> str:
+    names = [str(as_seen(run.path.resolve())) for run in runs[:_MOST_NAMED]]
+    return ", ".join(names) + (f" and {len(runs) - len(names)} more" if len(runs) > len(names) else "")
 
 
 def told_path(path: str, folder: Path) -> str:

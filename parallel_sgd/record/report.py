@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import methodcaller
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +65,7 @@ _ALL: Final = (1 << 62, 0)
 SAVE_SECONDS = 1.0
 _MOST_WAITING: Final = 32  # block steps, and
 _WAITING_BYTES: Final = 64 << 10  # of labels and predictions of one of them
+_copy_of: Final[Callable[[Array], Array]] = methodcaller("copy")
 
 
 def model_name(title: str, node_id: int) -> str:
@@ -301,7 +303,8 @@ class TrainingReport:
             # packets of batches that have a row: later ones may still come
             last = None if over else (int(self._batch_rows[-1][1]) - 1, int(self._batch_rows[-1][2]) - 1)
             rows = list(self._traffic(last))
-            if last is not None and not any((row.epoch - 1, row.batch - 1) == last for row in rows):
+            # they come in the order of batches
+            if last is not None and not (rows and (rows[-1].epoch - 1, rows[-1].batch - 1) == last):
                 # of zeros, so that a reader of the running job knows that these batches are whole
                 rows.append(BatchPackets("", last[0] + 1, last[1] + 1, 0, 0, 0, 0, 0, 0))
             self._packets_of_batches.add(rows)
@@ -425,7 +428,8 @@ class StepRows:
             self._enter(head, labels, predictions)
             return
         if not kept:  # copied: model and feeder use their arrays again
-            labels, predictions = [each.copy() for each in labels], [each.copy() for each in predictions]
+            # by `map`: a step of a small network takes as long as some calls
+            labels, predictions = [*map(_copy_of, labels)], [*map(_copy_of, predictions)]
         self._waiting.append((head, labels, predictions))
         if len(self._waiting) >= _MOST_WAITING:
             self.flush()

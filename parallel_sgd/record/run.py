@@ -54,7 +54,7 @@ from .history import JobHistory
 from .job_record import MODEL_FILE, add_identities, write_job_file
 from .ledger import Ledger
 from .machine import MACHINE
-from .paths import as_seen
+from .paths import as_seen, meant_instead
 from .simulated import Simulated
 from .tables import read_hashes, read_identities
 from .weight_hashes import chain_of, hash_of
@@ -341,7 +341,10 @@ class RunManifest:
             content = door.json(MANIFEST)
         except FileNotFoundError:
             if not os.path.lexists(run / JOB_FILE):
-                raise ValueError(f"{as_seen(run)} is no folder of a run: it has neither {JOB_FILE} nor {MANIFEST}.") from None
+                near = meant_instead(run)
+                raise ValueError(
+                    f"{as_seen(run)} is no folder of a run: it has neither {JOB_FILE} nor {MANIFEST}{near}."
+                ) from None
             # no manifest is written for a run that failed
             raise ValueError(f"There is no {path}: the run has not ended well, or not yet.") from None
         except CutOff as error:

@@ -167,9 +167,11 @@ def crowd_sentence(workers: int, cores: int) -> str:
 def seconds(number: float) -> str:
     """Return a `number` of seconds as a time for people.
 
-    >>> seconds(0.0123), seconds(3.71), seconds(75.4), seconds(7384)
-    ('0.01 s', '3.7 s', '1 min 15 s', '2 h 3 min')
+    >>> seconds(0.00123), seconds(0.123), seconds(3.71), seconds(75.4), seconds(7384)
+    ('1.2 ms', '0.12 s', '3.7 s', '1 min 15 s', '2 h 3 min')
     """
+    if number < 0.01:  # which would read 0.00 s
+        return f"{number * 1e3:.1f} ms" if number >= 1e-3 else f"{number * 1e6:.0f} µs" if number >= 1e-6 else "0 s"
     if number < 1:
         return f"{number:.2f} s"
     if number < 60:

@@ -23,13 +23,11 @@ from typing import Final, NamedTuple
 
 from ..messages import Notice, Operation, Verdict
 from ..verdict import in_causal_order
-from .heartbeat import Heartbeat, HeartbeatTable
+from .heartbeat import WOULD_RUN, Heartbeat, HeartbeatTable
 from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, STARVED_SECONDS, WORKED_SECONDS, Phase
 
 LIVENESS_MESSAGES = (Heartbeat, Notice, Verdict)
 _NOBODY: Final = MappingProxyType[int, str]({})
-_WOULD_RUN: Final = ("R", "D")
-"""States of a process that waits for a processor, or for a disk."""
 _TRAINING = (Phase.START, Phase.STEP, Phase.BETWEEN, Phase.SAVE)
 
 
@@ -119,7 +117,7 @@ class ClusterMonitor:
 
     def _lives(self, node: int) -> bool:
         """Tell if the agent of a node is a process of this machine that runs, or would run: its host is not gone."""
-        return self._started(node) or self._state_of(node) in _WOULD_RUN
+        return self._started(node) or self._state_of(node) in WOULD_RUN
 
     def _state_of(self, node: int) -> str:
         last = self._last_heartbeats.get(node)
@@ -130,7 +128,7 @@ class ClusterMonitor:
         if silence > STARVED_SECONDS:
             return False
         state = self._state_of(node)
-        if state in _WOULD_RUN or (not state and self._started(node)):
+        if state in WOULD_RUN or (not state and self._started(node)):
             self._asleep.discard(node)
             return True
         # it has nothing to do: what it has said before is here at the next look

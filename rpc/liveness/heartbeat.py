@@ -24,6 +24,8 @@ from .recorder import MOST_LINKS, Reader
 if TYPE_CHECKING:  # a reader of heartbeats loads no detector
     from .stall_detector import StallDetector
 
+WOULD_RUN: Final = ("R", "D")
+"""States of a process that waits for a processor, or for a disk."""
 JOB_PROCESS: Final = "psgd-job"
 """Name under which `ps -o comm` and /proc show job processes."""
 HELD_UP_SECONDS: Final = 0.01
@@ -163,8 +165,22 @@ def agent_state(host: str, pid: int) -> str:
         if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip() == JOB_PROCESS:
             parent = process_status(pid).parent
             # an orphan that this program got, as the first process of a container does: its agent has ended
-            return "" if parent == os.getpid() else process_status(parent).state
+            return "" if parent == os.getpid() else _state_with_threads(parent)
     return ""
+
+
+def _state_with_threads(pid: int) -> str:
+    """Return the state of a process: where its first thread sleeps, that of one which waits for a processor or a disk, and may
+    hold the lock for which the first one sleeps.
+    """
+    state = process_status(pid).state
+    if state == "S":
+        for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+                other = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+                if other in WOULD_RUN:
+                    return other
+    return state
 
 
 @cache

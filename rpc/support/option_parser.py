@@ -129,6 +129,9 @@ class OptionParser(argparse.ArgumentParser):
             known = {**self.meant_options, **{name: text for name, (text, _) in options.items()}}
             # `--output` is far from `--out` by its letters
             longer = [name for name in options if len(name) > 2 and word.startswith(name)]
+            begun = self._begun_by(strange) if word not in known and strange.startswith("--") else ()
+            if len(begun) > 1:
+                return f"; did you mean {self._or([self._form(action, text) for action, text, *_ in begun])}?"
             near = did_you_mean(word, known, quoted=False, meant=known, least=_NEAR)
             return near or (f"; did you mean --{max(longer, key=len)}?" if longer and word not in known else "")
         # a value, unless it is the very name of an option, or a file that is named for one, as dnn.model for --model
@@ -138,7 +141,24 @@ class OptionParser(argparse.ArgumentParser):
         return f"; did you mean {text}?" if strange in options else f"; did you mean {text} {strange}?"
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:  # what a beginning may stand for
-        return [each for each in super()._get_option_tuples(option_string) if each[0].dest not in self.in_full]
+        found = self._begun_by(option_string)
+        # several: argparse ends the program, also for a word that follows a script and is its own, and passes over the option
+        # that has just this letter; an unknown word is answered by `parse_args`
+        return [] if len(found) > 1 and option_string.startswith("--") else found
+
+    def _begun_by(self, word: str) -> list[Any]:
+        return [each for each in super()._get_option_tuples(word) if each[0].dest not in self.in_full]
+
+    def _form(self, action: argparse.Action, text: str) -> str:
+        """Return an option as it is written, with a word for its value."""
+        if action.nargs == 0:
+            return text
+        shown = self._get_formatter()._format_args(action, (action.metavar or action.dest.upper()))  # type: ignore[arg-type]
+        return f"{text} {shown}"
+
+    @staticmethod
+    def _or(words: Sequence[str]) -> str:
+        return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own tells each version in other words
         if action.choices is not None and value not in action.choices:
@@ -163,8 +183,7 @@ class OptionParser(argparse.ArgumentParser):
             # argparse's own, "expected one argument", does not tell which kind of value it is
             if not action.option_strings:
                 raise
-            shown = self._get_formatter()._format_args(action, (action.metavar or action.dest.upper()))  # type: ignore[arg-type]
-            form = f"{action.option_strings[-1]} {shown}"
+            form = self._form(action, action.option_strings[-1])
             came = len(arg_strings_pattern) - len(arg_strings_pattern.lstrip("A"))
             several = isinstance(action.nargs, int) and action.nargs > 1
             what = f"{action.nargs} values" if several else "a value"

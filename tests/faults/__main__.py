@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -32,8 +33,10 @@ from .tap import Tap
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 END_SECONDS = 100.0  # the longest limit is that of doCommit, 60 s
 NEXT_SECONDS = 20.0
+BIRTH_SECONDS = 20.0
 REVIVAL_SECONDS, WAKING_SECONDS = 3.0, 15.0
 WORKERS = 3
+INTERRUPTED = 130
 _POLL_SECONDS = 0.002
 UNREACHABLE = ("done-server", "retrieve-child", "retrieve-peer", "retrieve-server")  # it has exited before anybody could hit it
 
@@ -67,7 +70,11 @@ class Rig:
             self._strike()
 
     def _strike(self) -> None:
-        for pid in self._victims():
+        deadline = time.monotonic() + BIRTH_SECONDS
+        # an agent accepts a job when it has asked for its process; what is said waits at the tap until that one is born
+        while not (victims := self._victims()) and self.cell.phase in BEFORE_RUNNING and time.monotonic() < deadline:
+            wait_sockets([], [], _POLL_SECONDS)
+        for pid in victims:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, SIGNALS[self.how])
                 self.hit.append(pid)
@@ -137,20 +144,25 @@ class Rig:
         known = self._files(watched)
         with open(folder / "log", "wb") as log:
             self.submitter = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-            waker: threading.Timer | None = None
+            waker = threading.Timer(WAKING_SECONDS if self.how == "stop" else REVIVAL_SECONDS, self._mend)
             deadline = time.monotonic() + END_SECONDS
-            while self.submitter.poll() is None and time.monotonic() < deadline:
-                wait_sockets([], [], _POLL_SECONDS)
-                if watched and not self.struck.is_set() and self._files(watched) - known:
-                    self._strike()
-                if self.struck.is_set() and waker is None:
-                    waker = threading.Timer(WAKING_SECONDS if self.how == "stop" else REVIVAL_SECONDS, self._mend)
-                    waker.start()
-            if self.submitter.poll() is None:
-                self.submitter.kill()
-            output, _ = self.submitter.communicate()
-            if waker is not None:
-                waker.join()
+            try:
+                while self.submitter.poll() is None and time.monotonic() < deadline:
+                    wait_sockets([], [], _POLL_SECONDS)
+                    if watched and not self.struck.is_set() and self._files(watched) - known:
+                        self._strike()
+                    if self.struck.is_set() and waker.ident is None:
+                        waker.start()
+                if self.submitter.poll() is None:
+                    self.submitter.kill()
+                output, _ = self.submitter.communicate()
+            except KeyboardInterrupt:
+                waker.cancel()
+                self.submitter.kill()  # it may have been stopped
+                raise
+            finally:
+                if waker.ident is not None:  # agents that it starts are ended with the others
+                    waker.join()
         return output.decode().strip()
 
     def _files(self, pattern: str) -> set[Path]:
@@ -186,20 +198,25 @@ def main() -> int:
     parser.add_argument("--how", choices=sorted(SIGNALS), help="default both")
     options = parser.parse_args()
     cells = [cell for cell in CELLS if str(cell) not in UNREACHABLE and (not options.cells or str(cell) in options.cells)]
-    bad = 0
+    wanted = list(itertools.product(cells, [options.how] if options.how else sorted(SIGNALS)))
+    tried = bad = 0
     with tempfile.TemporaryDirectory(prefix="psgd-faults-") as root:
         rig = Rig(Path(root))
         try:
-            for cell in cells:
-                for how in [options.how] if options.how else sorted(SIGNALS):
-                    try:
-                        print(f"{cell!s:28} {how}: {rig.run(cell, how)}", flush=True)
-                    except AssertionError as error:
-                        bad += 1
-                        print(f"{cell!s:28} {how}: NOT AS IT SHOULD BE: {error}", flush=True)
+            for cell, how in wanted:
+                try:
+                    told = rig.run(cell, how)
+                except AssertionError as error:
+                    bad += 1
+                    told = f"NOT AS IT SHOULD BE: {error}"
+                tried += 1
+                print(f"{cell!s:28} {how}: {told}", flush=True)
+        except KeyboardInterrupt:
+            print(f"Interrupted after {tried} of {len(wanted)} cells; ", end="")
+            return INTERRUPTED
         finally:
             rig.close()
-    print(f"{bad} of {len(cells) * (1 if options.how else 2)} cells are not as they should be.")
+            print(f"{bad} of {tried} cells are not as they should be.", flush=True)
     return min(bad, 1)
 
 

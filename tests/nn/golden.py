@@ -133,6 +133,7 @@ def store() -> None:
         numbers = [np.asarray(a.numbers, np.float64) for _, found in answers.values() for a in found]
         text = np.frombuffer(json.dumps(index, separators=(",", ":")).encode(), np.uint8)
         np.savez_compressed(place, index=text, numbers=np.concatenate(numbers))
+        sys.stdout.write(f"\n{place.name}: {len(recorded)} answers stored, of {len(answers)}\n")
 
 
 Draw = Callable[[np.random.Generator], Any]
@@ -191,7 +192,11 @@ def main(paths: Sequence[str]) -> int:
     os.environ[RECORD] = SOME if paths else ALL
     os.environ.setdefault("KERAS_BACKEND", "torch")
     for name in ("torch", "sklearn", "keras"):
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            sys.stderr.write(f"The answers are those of torch, scikit-learn and Keras, which `make golden` installs: {error}\n")
+            return 2
     return pytest.main(["-q", "-p", "no:cacheprovider", *(paths or ["tests/nn"])], plugins=[_Plugin()])
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from nn.metric import CategoricalAccuracy
+from nn.model.scored_network import ScoredNetwork
 from nn.optimizer import GDOptimizer, OpContainer
 from parallel_sgd import MonitorCallback
 from parallel_sgd.batch_sync import SynchronizedSGD
@@ -68,6 +69,24 @@ def test_slices_are_disjoint_and_cover_the_batch() -> None:
         Batches(255, 64, 4)
     with pytest.raises(ValueError, match=r"at least one batch of 2048 samples \(block_size 512 x 4 blocks\), got 1500"):
         DigitsJob(plan_of(FixedBlockAssignment(2, 1, 4), block_size=512), mlp()).run()
+
+
+@pytest.mark.parametrize(("dtype", "calls"), [("float32", 2), ("float64", 4)])
+def test_the_test_set_is_checked_once(dtype: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in each of three epochs, and the figures are the same; memory for samples in the type of the model is not held."""
+    taken: list[int] = []
+    take = ScoredNetwork._take_labels
+
+    def noted(model: ScoredNetwork, label: Any, samples: Any) -> Any:
+        taken.append(len(label))
+        return take(model, label, samples)
+
+    monkeypatch.setattr(ScoredNetwork, "_take_labels", noted)
+    x, y, test_x, test_y = digits()
+    job = DigitsJob(plan_of(FixedBlockAssignment(1, 1, 4), epoch=3), mlp(), data=(x, y, test_x.astype(dtype), test_y)).run()
+    assert taken == [len(y)] + [len(test_y)] * (calls - 1)
+    model = job.models[0]
+    assert job.results[0] == model.evaluate(test_x, test_y)
 
 
 @covers("SUB-45")

@@ -19,6 +19,7 @@ from tests.processes.training.jobs import digits_job, only_weights, some
 from tests.soak.weather import EPOCHS, FIRST, SPARE, WORKERS, Storm, draw
 
 SETTINGS: dict[str, Any] = {"epoch": EPOCHS, "block_size": 8, "assignment_type": FixedBlockAssignment.of(blocks=WORKERS)}
+INTERRUPTED = 130
 NOBODY = "No hosts from previous set remaining"  # the one that discovery let stay had failed
 
 
@@ -41,13 +42,16 @@ def main() -> int:
         logging.basicConfig(handlers=[logging.NullHandler()])
     with tempfile.TemporaryDirectory() as folder, parallel_sgd.in_process(1) as nodes:
         calm = only_weights(digits_job().parallel(nodes, directory=folder, **SETTINGS))
-    deadline, seed, bad, lone = time.monotonic() + 60.0 * options.minutes, options.seed, 0, 0
+    deadline, seed, bad, lone, is_interrupted = time.monotonic() + 60.0 * options.minutes, options.seed, 0, 0, False
     while seed == options.seed or time.monotonic() < deadline:
         storm, begin, problem = draw(seed), time.monotonic(), ""
         try:
             with no_leaks():
                 problem, told = survived(storm, calm)
             told = f"{told}  {problem or 'weights equal, ledger complete'}"
+        except KeyboardInterrupt:
+            is_interrupted = True
+            break
         except Exception as error:  # every storm is reported, whatever it did
             told = f"{type(error).__name__}: {error}"
             if storm.seen and NOBODY in told:
@@ -60,8 +64,9 @@ def main() -> int:
             bad += 1
             print(f"            {storm.plan}", flush=True)
         seed += 1
-    print(f"{seed - options.seed} storms, {bad} not survived, {lone} in which nobody was left.")
-    return 1 if bad else 0
+    begins = "Interrupted after " if is_interrupted else ""
+    print(f"{begins}{seed - options.seed} storms, {bad} not survived, {lone} in which nobody was left.")
+    return INTERRUPTED if is_interrupted else int(bad > 0)
 
 
 def survived(storm: Storm, calm: bytes) -> tuple[str, str]:

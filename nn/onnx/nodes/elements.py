@@ -79,6 +79,28 @@ def swish(call: Call) -> Operand:
     return call.builder.orders.through(call.value(0), compute)
 
 
+def infinite(call: Call) -> Operand:
+    """Return whether elements are infinite: greater than all numbers, or less."""
+    above, below = (bool(call.given.get(name, 1)) for name in ("detect_positive", "detect_negative"))
+    greatest = float(np.finfo(np.float64 if call.builder.double else np.float32).max)
+
+    def compute(x: Value) -> Value:
+        x = abs(x) if above and below else x if above else -x if below else x * 0
+        return x > greatest
+
+    return call.builder.orders.through(call.value(0), compute)
+
+
+def shrink(call: Call) -> Operand:
+    """Return elements drawn towards 0 by a bias, with 0 in place of the small ones."""
+    bound, bias = float(call.given.get("lambd", 0.5)), float(call.given.get("bias", 0.0))
+
+    def compute(x: Value) -> Value:
+        return function.where(x > bound, x - bias, function.where(x < -bound, x + bias, 0.0))
+
+    return call.builder.orders.through(call.value(0), compute)
+
+
 def thresholded(call: Call) -> Operand:
     alpha = float(call.given.get("alpha", 1.0))
     return call.builder.orders.through(call.value(0), lambda x: function.where(x > alpha, x, 0.0))

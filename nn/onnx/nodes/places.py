@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from nn import operation
+import numpy as np
+
+from nn import function, operation
 from nn.arrays import BATCH, LENGTH
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call
-from nn.onnx.folding import integers
+from nn.onnx.folding import bounded, integers
 from nn.onnx.nodes.shapes import cut, squeezed
 from nn.value.value import Value
 
@@ -30,6 +32,32 @@ def top(call: Call) -> list[Operand]:
     count = integers(call.array(1))[0] if call.version >= 10 else int(call.given["k"])
     places = _places(call, call.value(0), count, axis, not call.given.get("largest", 1))
     return [call.value(0).apply(operation.TakeAlong(axis), places), places]
+
+
+def one_hot_rows(call: Call) -> Operand:
+    """Return rows with one number at the place that an element names, and another one elsewhere."""
+    x, depth, values = call.value(0), integers(call.array(1))[0], call.array(2).reshape(-1).tolist()
+    if len(values) != 2:
+        raise call.refuse("the values must be two numbers", values)
+    off, on = values
+    rank = len(x.shape) + 1
+    axis = call.axis(call.given.get("axis", -1), rank)
+    bounded((depth,))
+    # Places are counted from behind, too.
+    named = call.builder.shaped(x + (x < 0) * depth, [*x.shape[:axis], 1, *x.shape[axis:]])
+    found = function.equal(named, np.arange(depth).reshape(-1, *[1] * (rank - 1 - axis)))
+    return found if (off, on) == (0, 1) else found * (on - off) + off
+
+
+def hardmax(call: Call) -> Operand:
+    """Return 1 at the first of the greatest elements along an axis, 0 elsewhere."""
+    axis = _axis(call, int(call.given.get("axis", -1 if call.version >= 13 else 1)))
+    x = call.value(0)
+    # Before, all axes from there on were one.
+    if x.shape[axis] == LENGTH or (call.version < 13 and axis != len(x.shape) - 1):
+        raise call.refuse("the axis must have a length that is known and, before version 13, be the last", list(x.shape))
+    numbers = np.arange(x.shape[axis]).reshape(-1, *[1] * (len(x.shape) - 1 - axis))
+    return function.equal(_places(call, x, 1, axis, least=False), numbers)
 
 
 def taken(call: Call) -> Operand:

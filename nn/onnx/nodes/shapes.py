@@ -60,6 +60,27 @@ def reduction(kind: Callable[..., Operation], before: str = "", after: str = "")
     return read
 
 
+def product(call: Call) -> Operand:
+    """Return the product of all elements along axes: halves times halves."""
+    x = call.value(0)
+    axes = call.numbers(1, "axes")
+    if not axes:
+        if call.given.get("noop_with_empty_axes", 0):
+            return x
+        axes = list(range(len(x.shape)))
+    axes = [call.axis(axis, len(x.shape)) for axis in axes]
+    for axis in axes:
+        count = x.shape[axis]
+        if count in (BATCH, LENGTH):
+            raise call.refuse("a product must be over axes with lengths that are known", [f"axis {axis} of {list(x.shape)}"])
+        while count > 1:
+            half = count // 2
+            made: Value = cut(call, x, {axis: slice(half)}) * cut(call, x, {axis: slice(half, 2 * half)})
+            x = function.concatenate([made, cut(call, x, {axis: slice(2 * half, count)})], axis) if count % 2 else made
+            count -= half
+    return x if call.given.get("keepdims", 1) else squeezed(call, x, axes)
+
+
 def log_sum_exp(call: Call) -> Operand:
     """Return log(sum(exp(x))) over axes, with the greatest number taken out of the sum, which would overflow."""
     x = call.value(0)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from nn import layer
-from nn.arrays import Array
-from nn.onnx.axes import channels_last, inverse
+from nn import function, layer, operation
+from nn.arrays import BATCH, LENGTH, Array
+from nn.onnx.axes import channels_first, channels_last, inverse
 from nn.onnx.builder import Operand
 from nn.onnx.call import Call, Read
 from nn.onnx.folding import bounded
+from nn.onnx.nodes.shapes import reduced
 from nn.onnx.nodes.windows import back
 from nn.operation.operation import Operation
 from nn.value.value import Value
@@ -74,6 +75,32 @@ def batch_norm(call: Call) -> Operand:
         momentum=min(float(call.given.get("momentum", 0.9)), 0.999),
     )  # fmt: skip
     return back(call, made(last))
+
+
+def response_norm(call: Call) -> Operand:
+    """Return x over a power of the mean square of the channels around each one (Krizhevsky et al., 2012)."""
+    x, size = call.value(0), int(call.given["size"])
+    alpha, beta, bias = (float(call.given.get(name, usual)) for name, usual in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+    rank = len(x.shape)
+    if rank < 2 or x.shape[1] in (BATCH, LENGTH):
+        raise call.refuse("the channels must be a number that is known", list(x.shape))
+    last = call.builder.orders.turned(x, channels_last(rank))
+    apart = np.subtract.outer(np.arange(x.shape[1]), np.arange(x.shape[1]))
+    near = ((apart >= -((size - 1) // 2)) & (apart <= size // 2)).astype(np.float64)
+    # A product with a band of ones, from the channels around to the one.
+    around = (last * last) @ call.builder.value(near * (alpha / size))
+    made: Value = last / (around + bias) ** beta
+    return call.builder.orders.turned(made, channels_first(rank))
+
+
+def unit_norm(call: Call) -> Operand:
+    """Return x over its norm along an axis; zeros stay."""
+    x, power = call.value(0), int(call.given.get("p", 2))
+    if power not in (1, 2):
+        raise call.refuse("'p' must be 1 or 2", power)
+    axis = [call.axis(call.given.get("axis", -1), len(x.shape))]
+    norm = reduced(call, abs(x) if power == 1 else x * x, axis, operation.Sum, keep=True)
+    return x / function.maximum(norm if power == 1 else norm.sqrt(), float(np.finfo(np.float32).tiny))
 
 
 def layer_norm(call: Call) -> Operand:

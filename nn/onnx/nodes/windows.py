@@ -109,13 +109,13 @@ def transposed(call: Call) -> Operand:
     kernel = call.array(1)
     strides, size = _per_axis(call, "strides", axes, 1), list(kernel.shape[2:])
     extra = _per_axis(call, "output_padding", axes, 0)
-    for name, usual in (("group", 1), ("dilations", [1] * axes), ("output_shape", None)):
-        if call.given.get(name, usual) != usual:
-            raise call.refuse(f"nn has transposed convolutions with '{name}' {usual} only", call.given[name])
-    rule = call.given.get("auto_pad", "NOTSET")
-    if rule not in ("NOTSET", "VALID"):
-        raise call.refuse("'auto_pad' must be NOTSET or VALID", rule)
-    pads = _per_axis(call, "pads", 2 * axes, 0)
+    dilations, groups = _per_axis(call, "dilations", axes, 1), int(call.given.get("group", 1))
+    pads = _cut_off(call, x.shape[1:-1], [span * (cells - 1) + 1 for span, cells in zip(dilations, size, strict=True)], extra)
+    if groups > 1 or max(dilations) > 1:
+        spans = [dilation * (cells - 1) for dilation, cells in zip(dilations, size, strict=True)]
+        around = [(span - before, span - behind + more)
+                  for span, before, behind, more in zip(spans, pads[:axes], pads[axes:], extra, strict=True)]  # fmt: skip
+        return back(call, _as_convolution(call, x, strides, dilations, groups, around))
     weights, sources = {"kernel": kernel.transpose(*range(2, axes + 2), 1, 0)}, [kernel]
     if call.has(2):
         weights["bias"] = call.array(2)
@@ -134,14 +134,96 @@ def transposed(call: Call) -> Operand:
     return back(call, made[(slice(None), *ends)] if set(pads) != {cut} else made)
 
 
+def _cut_off(call: Call, lengths: Sequence[int], spans: Sequence[int], extra: Sequence[int]) -> list[int]:
+    """Return how many cells of a transposed convolution are cut off, first all in front, then all behind.
+
+    Args:
+        call: of the node.
+        lengths: of the axes of the input.
+        spans: cells from the first to the last one of the kernel.
+        extra: cells that are added behind.
+    """
+    axes = len(spans)
+    rule, strides = call.given.get("auto_pad", "NOTSET"), _per_axis(call, "strides", axes, 1)
+    if rule not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
+        raise call.refuse("'auto_pad' must be NOTSET, SAME_UPPER, SAME_LOWER or VALID", rule)
+    if "output_shape" not in call.given and not rule.startswith("SAME"):
+        return _per_axis(call, "pads", 2 * axes, 0)
+    if LENGTH in lengths:
+        raise call.refuse("the size of the result needs lengths that are known; give 'shapes'", list(lengths))
+    usual = [length * stride for length, stride in zip(lengths, strides, strict=True)]
+    # Some give batch and channels, too.
+    wanted = [int(each) for each in call.given.get("output_shape", usual)][-axes:]
+    if len(wanted) != axes:
+        raise call.refuse(f"'output_shape' must have {axes} numbers", wanted)
+    whole = [
+        (length - 1) * stride + more + span for length, stride, more, span in zip(lengths, strides, extra, spans, strict=True)
+    ]
+    rest = [cells - own for cells, own in zip(whole, wanted, strict=True)]
+    if min(rest) < 0:
+        raise call.refuse(f"'output_shape' must be at most {whole}", wanted)
+    fewer, more_cells = [cells // 2 for cells in rest], [cells - cells // 2 for cells in rest]
+    return [*fewer, *more_cells] if rule == "SAME_UPPER" else [*more_cells, *fewer]
+
+
+def _as_convolution(
+    call: Call, x: Value, strides: Sequence[int], dilations: Sequence[int], groups: int, around: Sequence[tuple[int, int]]
+) -> Value:
+    """Return a transposed convolution as one with the kernel turned round, of x with zeros between its cells.
+
+    Args:
+        call: of the node.
+        x: images or sequences, channels last.
+        strides: of the transposed convolution: so far apart are the cells of x.
+        dilations: of the kernel.
+        groups: of the channels.
+        around: zeros before and behind each axis; less than 0 cuts off.
+    """
+    kernel, axes = call.array(1), len(strides)
+    # From (channels, filters of a group, cells) to (filters, channels of a group, cells).
+    inner, outer, *size = kernel.shape
+    if groups < 1 or inner % groups:
+        raise call.refuse(f"'group' must divide the {inner} channels", groups)
+    turned = kernel.reshape(groups, inner // groups, outer, *size).swapaxes(1, 2).reshape(groups * outer, -1, *size)
+    turned = np.flip(turned, tuple(range(2, axes + 2)))
+    weights, sources = {"kernel": turned.transpose(*range(2, axes + 2), 1, 0)}, [kernel]
+    if call.has(2):
+        weights["bias"] = call.array(2)
+        sources.append(weights["bias"])
+    lengths, channels = x.shape[1:-1], x.shape[-1]
+    if LENGTH in lengths and (max(strides) > 1 or min(map(min, around)) < 0):
+        raise call.refuse("groups, or dilations, need lengths that are known; give 'shapes'", list(x.shape))
+    if max(strides) > 1:
+        apart: Value = x.reshape(BATCH, *[each for length in lengths for each in (length, 1)], channels)
+        # A row of zeros behind each cell, also behind the last one.
+        apart = _padded(apart, [pair for stride in strides for pair in ((0, 0), (0, stride - 1))])
+        x = apart.reshape(BATCH, *(length * stride for length, stride in zip(lengths, strides, strict=True)), channels)
+        around = [(before, behind - stride + 1) for (before, behind), stride in zip(around, strides, strict=True)]
+    if min(map(min, around)) < 0:
+        ends = [
+            slice(max(-before, 0), length - max(-behind, 0))
+            for (before, behind), length in zip(around, x.shape[1:-1], strict=True)
+        ]
+        x = x[(slice(None), *ends)]
+        around = [(max(before, 0), max(behind, 0)) for before, behind in around]
+    found = call.builder.layer(
+        layer.Conv2D if axes == 2 else layer.Conv1D, weights, sources, kernel=groups * outer, kernel_size=size,
+        stride=1, padding="valid", groups=groups, use_bias=call.has(2), dilation=dilations,
+    )  # fmt: skip
+    made: Value = found(_padded(x, around) if any(map(any, around)) else x)
+    return made
+
+
 def pool(kind: type[Any]) -> Read:
     def read(call: Call) -> Operand:
         x, axes = _spatial(call)
         size, strides = [int(each) for each in call.given["kernel_shape"]], _per_axis(call, "strides", axes, 1)
         dilations = _per_axis(call, "dilations", axes, 1)
-        if dilations != [1] * axes:
-            raise call.refuse("nn pools without 'dilations'", dilations)
         lengths = x.shape[1:-1]
+        if dilations != [1] * axes:
+            if kind is not operation.PoolMax:
+                raise call.refuse("nn takes means over windows without 'dilations'", dilations)
+            return back(call, _greatest_apart(call, x, size, strides, dilations))
         padding, cells = _padding(call, lengths, size, strides, dilations)
         # With a rule for the padding the windows are counted by it.
         if call.given.get("ceil_mode", 0) and cells:
@@ -166,6 +248,30 @@ def pool(kind: type[Any]) -> Read:
         return back(call, found if shares is None else found * call.builder.value(shares))
 
     return read
+
+
+def _greatest_apart(call: Call, x: Value, size: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Value:
+    """Return the greatest numbers of windows with cells apart, axis by axis: of slices of x, one for each cell."""
+    lengths = x.shape[1:-1]
+    if LENGTH in lengths:
+        raise call.refuse("'dilations' need lengths that are known; give 'shapes'", list(x.shape))
+    _, cells = _padding(call, lengths, size, strides, dilations)
+    spans = [dilation * (count - 1) + 1 for dilation, count in zip(dilations, size, strict=True)]
+    if not cells:
+        windows = place(call.title, lengths, size, strides, "same", dilations)
+        cells = [(window.before, window.after) for window in windows]
+    elif call.given.get("ceil_mode", 0):
+        cells = _cells_of_whole(lengths, spans, strides, cells)
+    if any(map(any, cells)):
+        x = _around(call, x, cells, -math.inf)
+    for axis, (span, stride, dilation) in enumerate(zip(spans, strides, dilations, strict=True), start=1):
+        # Behind the begin of the last window there is no other.
+        last = (x.shape[axis] - span) // stride * stride
+        parts = [cut(call, x, {axis: slice(begin, begin + last + 1, stride)}) for begin in range(0, span, dilation)]
+        x = parts[0]
+        for part in parts[1:]:
+            x = function.maximum(x, part)
+    return x
 
 
 def _shares(
@@ -274,7 +380,7 @@ def resize(call: Call) -> Operand:
     mode = call.given.get("mode", "nearest")
     rank = len(x.shape)
     scales = _scales(call, x)
-    if mode == "linear":
+    if mode in ("linear", "cubic"):
         return _mixed(call, x, scales)
     whole = [round(each) for each in scales]
     how = (call.given.get("coordinate_transformation_mode", "half_pixel"), call.given.get("nearest_mode", "round_prefer_floor"))
@@ -290,7 +396,7 @@ def resize(call: Call) -> Operand:
     if mode == "nearest" and not (exact and fits):
         return _nearest(call, x, scales)
     if mode != "nearest":
-        raise call.refuse("'mode' must be nearest or linear", [mode, *how, *scales])
+        raise call.refuse("'mode' must be nearest, linear or cubic", [mode, *how, *scales])
     source, order = call.builder.orders.source(x)
     order = order or tuple(range(rank))
     times = [whole[order.index(axis)] for axis in range(rank)]
@@ -344,6 +450,8 @@ def _mixed(call: Call, x: Value, scales: Sequence[float]) -> Value:
     usual = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
     # The older operators know no other way.
     how = "asymmetric" if call.node.op_type == "Upsample" or call.version < 11 else how
+    outside, bend = bool(call.given.get("exclude_outside", 0)), float(call.given.get("cubic_coeff_a", -0.75))
+    cubic = call.given.get("mode") == "cubic"
     if how not in usual or call.given.get("antialias", 0):
         raise call.refuse(f"'coordinate_transformation_mode' must be {', '.join(usual)}, without 'antialias'", how)
     for axis, scale in enumerate(scales):
@@ -355,7 +463,8 @@ def _mixed(call: Call, x: Value, scales: Sequence[float]) -> Value:
             raise call.refuse("'scales' must give whole numbers of cells", [length, scale])
         cells = round(length * scale)
         order = [*(each for each in range(len(x.shape)) if each != axis), axis]
-        last = call.builder.orders.turned(x, order) @ call.builder.value(_mixing(how, length, cells).T.copy())
+        mixture = _cubic(how, length, cells, bend, outside) if cubic else _mixing(how, length, cells)
+        last = call.builder.orders.turned(x, order) @ call.builder.value(mixture.T.copy())
         x = call.builder.orders.turned(last, inverse(order))
     return x
 
@@ -365,11 +474,41 @@ def _mixing(how: str, length: int, cells: int) -> Array:
     bounded((length, cells))
     if how == "half_pixel" or (how == "pytorch_half_pixel" and cells > 1):
         return mixing(length, cells)
+    apart = np.abs(np.clip(_places(how, length, cells), 0, length - 1)[:, np.newaxis] - np.arange(length))
+    return np.asarray(np.maximum(0, 1 - apart))
+
+
+def _places(how: str, length: int, cells: int) -> Array:
+    """Return the places of new cells among the old ones, in units of these."""
+    new = np.arange(cells, dtype=np.float64)
+    if how == "half_pixel" or (how == "pytorch_half_pixel" and cells > 1):
+        return (new + 0.5) * (length / cells) - 0.5
     step = (length - 1) / max(cells - 1, 1) if how == "align_corners" else length / cells
     # The one cell of the other form of half pixels lies at the first one.
-    places = np.arange(cells) * (0 if how == "pytorch_half_pixel" else step)
-    apart = np.abs(np.clip(places, 0, length - 1)[:, np.newaxis] - np.arange(length))
-    return np.asarray(np.maximum(0, 1 - apart))
+    return new * (0 if how == "pytorch_half_pixel" else step)
+
+
+def _cubic(how: str, length: int, cells: int, bend: float, excluded: bool) -> Array:
+    """Return the matrix (cells, length) of cubic interpolation by the four nearest cells (Keys, 1981).
+
+    Args:
+        how: rule for the places.
+        length: number of cells of an axis.
+        cells: their number in the result.
+        bend: a of the formula.
+        excluded: whether cells beyond the edges have no share; else the outer cells stand there.
+    """
+    bounded((length, cells))
+    places = _places(how, length, cells)
+    matrix, rows = np.zeros((cells, length)), np.arange(cells)
+    for offset in range(-1, 3):
+        near = np.floor(places).astype(np.int64) + offset
+        d = np.abs(places - near)
+        inner, outer = ((bend + 2) * d - (bend + 3)) * d**2 + 1, ((d - 5) * d + 8) * d * bend - 4 * bend
+        inside = (near >= 0) & (near < length)
+        share = np.where(d <= 1, inner, outer) * (inside if excluded else 1)
+        np.add.at(matrix, (rows, np.clip(near, 0, length - 1)), share)
+    return matrix / matrix.sum(axis=1, keepdims=True) if excluded else matrix
 
 
 def _scales(call: Call, x: Value) -> list[float]:

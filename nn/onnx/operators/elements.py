@@ -68,6 +68,7 @@ FUNCTIONS: Mapping[type[Operation], Function] = MappingProxyType({
     Flip: lambda out, x, found: x,
     operation.Absolute: _operator("Abs"),
     operation.DropoutOperation: lambda out, x, found: x,
+    operation.Arctan: _operator("Atan"),
     operation.Cos: _operator("Cos"),
     operation.Erf: _operator("Erf"),
     operation.Exp: _operator("Exp"),

@@ -140,6 +140,7 @@ OPERATIONS = [
     GraphRow(operation.Log, lambda: lambda x: x.log(), (4,), np.log, positive),
     GraphRow(operation.Sqrt, lambda: lambda x: x.sqrt(), (4,), np.sqrt, positive),
     GraphRow(operation.Sin, lambda: lambda x: function.sin(x * 3), (4,), lambda x: np.sin(x * 3)),
+    GraphRow(operation.Arctan, lambda: lambda x: function.arctan(x * 3), (4,), lambda x: np.arctan(x * 3)),
     GraphRow(operation.Cos, lambda: lambda x: function.cos(x * 3), (4,), lambda x: np.cos(x * 3)),
     GraphRow(operation.Erf, lambda: function.erf, (4,), np.vectorize(math.erf, [float])),
     GraphRow(operation.Erf, lambda: lambda x: function.erf(x * 9) * function.erf(x / 9), (4,),

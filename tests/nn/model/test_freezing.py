@@ -88,6 +88,7 @@ def test_files_copies_and_halves_keep_it(make):
     for model in (straight, resumed):
         model.fit(X, Y, epoch=2, batch_size=8, verbose=0)
     assert resumed.to_bytes() == straight.to_bytes()
+    assert [layer.trainable for layer in resumed.layers] == [layer.trainable for layer in straight.layers]
     whole, (front, back) = make(), make().split(2)
     loss, _ = whole.compute_gradients(X, Y, key=(0, 0, 0, 0))
     activations = front.forward(X, (0, 0, 0, 0)).copy()

@@ -111,3 +111,39 @@ def test_an_error_of_the_loss_in_a_lane_reaches_the_caller(monkeypatch: pytest.M
         with pytest.raises(ValueError, match=f"of {SAMPLES // 2} samples"):
             model.compute_gradients(x, np.where(np.arange(SAMPLES) == place, 1, label))
     assert model.compute_gradients(x, label)[0] == loss
+
+
+NETWORKS: dict[str, tuple[tuple[int, ...], Any]] = {
+    "stages before the last": (
+        (SIZE,), lambda: [Dense(SIZE, "relu"), nn.layer.BatchNorm(), Dense(SIZE, "relu"), Dense(CLASSES, "softmax")]
+    ),
+    "a penalty and draws": (
+        (SIZE,),
+        lambda: [Dense(SIZE, kernel_regularizer=nn.regularizer.L2(0.01)), nn.layer.Dropout(0.3), Dense(CLASSES, "softmax")],
+    ),
+    "positions": ((6, SIZE), lambda: [Dense(SIZE, "relu"), Dense(CLASSES, "softmax")]),
+    "images": (
+        (8, 8, 3), lambda: [nn.layer.Conv2D(4, 3), nn.layer.Flatten(), Dense(SIZE, "relu"), Dense(CLASSES, "softmax")]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_training_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nn.model.runner.blas_threads", lambda: 2)
+    monkeypatch.setattr("nn.plan.stages.HEAVY", 1)
+    monkeypatch.setattr("nn.plan.stages.JOIN", 1)
+    shape, layers = NETWORKS[name]
+    draw = keyed(1, "lanes")
+    x = draw.standard_normal((2 * SAMPLES, *shape)).astype("float32")
+    label = draw.integers(0, CLASSES, (2 * SAMPLES, *(shape[:-1] if name == "positions" else ())))
+    found: list[Any] = []
+    for own in (True, False):
+        if not own:
+            monkeypatch.setattr(Runner, "_losses_in_lanes", lambda *_: None)
+        model = SequentialModel([-1, *shape], layers())
+        model.compile("adam", Cross_Entropy_With_Softmax(), ["accuracy"])
+        history = model.fit(x, label, epochs=2, batch_size=SAMPLES, verbose=0)
+        assert [each.in_lanes is not None for each in model.runner._compiled.values()] == [own]
+        found.append((str(history), model.store.values.tobytes(), model.store.buffer_values.tobytes()))
+    assert found[0] == found[1]

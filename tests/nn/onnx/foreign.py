@@ -73,6 +73,54 @@ def joined_heads(x: Array, w: Array) -> Array:
     return (softmax(heads @ heads.swapaxes(2, 3)) @ heads).swapaxes(1, 2).reshape(x.shape) @ w
 
 
+def greatest_apart(x: Array, pads: tuple[int, ...]) -> Array:
+    """Return the greatest numbers of windows of 2 and 3 cells, 2 and 3 apart, in steps of 2 and 1."""
+    x = np.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])], constant_values=-np.inf)
+    rows, columns = (x.shape[2] - 3) // 2 + 1, x.shape[3] - 6
+    parts = [x[:, :, a : a + 2 * rows - 1 : 2, b : b + columns] for a in (0, 2) for b in (0, 3, 6)]
+    return np.asarray(np.max(parts, axis=0))
+
+
+def turned_windows(
+    x: Array,
+    w: Array,
+    b: Array,
+    group: int = 1,
+    strides: Any = (1, 1),
+    dilations: Any = (1, 1),
+    pads: Any = (0, 0, 0, 0),
+    output_padding: Any = (0, 0),
+) -> Array:
+    """Return the transposed convolution of images (batch, channels, height, width): each cell adds a kernel to the result."""
+    inner, outer = len(w) // group, w.shape[1]
+    spans = [d * (k - 1) + 1 for d, k in zip(dilations, w.shape[2:], strict=True)]
+    whole = [(n - 1) * s + span for n, s, span in zip(x.shape[2:], strides, spans, strict=True)]
+    made = np.zeros((len(x), group * outer, *(n + more for n, more in zip(whole, output_padding, strict=True))))
+    for g in range(group):
+        for i, j in np.ndindex(*x.shape[2:]):
+            for k, m in np.ndindex(*w.shape[2:]):
+                own = slice(g * inner, (g + 1) * inner)
+                place = i * strides[0] + k * dilations[0], j * strides[1] + m * dilations[1]
+                made[:, g * outer : (g + 1) * outer, place[0], place[1]] += x[:, own, i, j] @ w[own, :, k, m]
+    ends = [slice(pads[a], made.shape[2 + a] - pads[2 + a]) for a in (0, 1)]
+    return np.asarray(made[(slice(None), slice(None), *ends)] + b[:, None, None])
+
+
+def cubic(x: Array, places: Array, exclude_outside: int = 0, cubic_coeff_a: float = -0.75) -> Array:
+    """Return x with its last axis read at some places, in units of cells, by the four nearest cells."""
+    a, length, found = cubic_coeff_a, x.shape[-1], []
+    for place in places:
+        shares, total = 0.0, np.zeros(x.shape[:-1])
+        for cell in range(math.floor(place) - 1, math.floor(place) + 3):
+            d = abs(place - cell)
+            share = (a + 2) * d**3 - (a + 3) * d**2 + 1 if d <= 1 else a * (d**3 - 5 * d**2 + 8 * d - 4)
+            if exclude_outside and not 0 <= cell < length:
+                continue
+            shares, total = shares + share, total + share * x[..., min(max(cell, 0), length - 1)]
+        found.append(total / shares if exclude_outside else total)
+    return np.stack(found, -1)
+
+
 def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
@@ -172,6 +220,62 @@ FOREIGN = [
         version=17,
     ),
     Foreign("erf of numbers", [node("Erf", "w", "e"), node("Add", "x e", "y")], lambda x, w: x + erf(w), {"w": drawn(4)}),
+    *[Foreign(kind, [node("Tanh", "x", "t"), node("Sub", "two t", "w"), node(kind, "w" if kind == "Acosh" else "t", "y")],
+              lambda x, two, kind=kind: getattr(np, kind.lower().replace("a", "arc", kind[0] == "A"))(
+                  two - np.tanh(x) if kind == "Acosh" else np.tanh(x)), {"two": np.float32(2)})
+      for kind in ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan")],
+    Foreign("arcs at the ends", [node("Sign", "x", "s"), node("Asin", "s", "a"), node("Acos", "s", "b"),
+            node("Concat", "a b", "y", axis=1)],
+            lambda x: np.concatenate([np.arcsin(np.sign(x)), np.arccos(np.sign(x))], 1)),
+    *[Foreign(f"infinite on one side, {kind} {given}", [node("Reciprocal", "zeros", "i"), node("Sign", "x", "s"),
+              node("Mul", "s i", "q"), node(kind, "x q", "a"), node("IsInf", "a", "n", **given), node("Cast", "n", "y", to=1)],
+              lambda x, zeros, kind=kind, given=given: (x > 0) & bool(given.get("detect_positive", 1)) if kind == "Max"
+              else (x < 0) & bool(given.get("detect_negative", 1)), {"zeros": np.zeros(4, np.float32)})
+      for kind in ("Max", "Min") for given in ({}, {"detect_positive": 0}, {"detect_negative": 0})],
+    Foreign("shrunk", [node("Shrink", "x", "a", lambd=0.4, bias=0.1), node("Shrink", "a", "y")],
+            lambda x: (lambda a: np.where(abs(a) > 0.5, a, 0))(np.where(abs(x) > 0.4, x - np.sign(x) * 0.1, 0))),
+    *[Foreign(f"product over {axes}, {keepdims}", [node("ReduceProd", "x axes", "y", keepdims=keepdims)],
+              lambda x, axes, keepdims=keepdims: x.prod(tuple(axes.tolist()), keepdims=bool(keepdims)),
+              {"axes": np.int64(axes)}, (7, 4))
+      for axes, keepdims in (([1], 1), ([-1], 0), ([2, 1], 0))],
+    *[Foreign(f"one hot along {axis}", [node("Mul", "x three", "m"), node("Cast", "m", "i", to=7),
+              node("OneHot", "i depth values", "y", axis=axis)],
+              lambda x, axis=axis, **_: (lambda i: np.moveaxis(np.where(
+                  (i + np.where(i < 0, 5, 0))[..., None] == np.arange(5), 3.0, -1.0), -1, axis))(np.trunc(3 * x)),
+              {"three": np.float32(3), "depth": np.int64(5), "values": np.float32([-1, 3])}, (2, 3))
+      for axis in (-1, 1, 2)],
+    Foreign("the greatest", [node("Hardmax", "x", "a", axis=1), node("Hardmax", "x", "b"), node("Add", "a b", "y")],
+            lambda x: (x == x.max(1, keepdims=True)) * 1.0 + (x == x.max(2, keepdims=True)), {}, (3, 4)),
+    *[Foreign(f"responses around {size}", [node("LRN", "x", "y", size=size, alpha=0.3, beta=0.6, bias=1.5)],
+              lambda x, size=size: x / (1.5 + 0.3 / size * np.stack(
+                  [(x[:, max(c - (size - 1) // 2, 0) : c + size // 2 + 1] ** 2).sum(1) for c in range(6)], 1)) ** 0.6,
+              {}, (6, 2, 3))
+      for size in (1, 3, 5)],
+    *[Foreign(f"of norm 1, {p}", [node("Relu", "x", "r"), node("LpNormalization", "r", "y", p=p, axis=1)],
+              lambda x, p=p: (lambda r: r / np.maximum(np.linalg.norm(r, p, axis=1, keepdims=True), 1e-30))(np.maximum(x, 0)),
+              {}, (2, 3))
+      for p in (1, 2)],
+    *[Foreign(f"greatest of windows with cells apart, {given}",
+              [node("MaxPool", "x", "y", kernel_shape=[2, 3], strides=[2, 1], dilations=[2, 3], **given)],
+              lambda x, pads=pads: greatest_apart(x, pads), {}, (2, 7, 9))
+      for given, pads in (({}, (0, 0, 0, 0)), ({"pads": [1, 1, 0, 2]}, (1, 1, 0, 2)), ({"ceil_mode": 1}, (0, 0, 1, 0)),
+                          ({"auto_pad": "VALID"}, (0, 0, 0, 0)))],
+    *[Foreign(f"transposed to a size, {given}", [node("ConvTranspose", "x w b", "y", strides=[2, 3], **given)],
+              lambda x, w, b, pads=pads: turned_windows(x, w, b, strides=(2, 3), pads=pads),
+              {"w": drawn(4, 2, 3, 4), "b": drawn(2)}, (4, 5, 4))
+      for given, pads in (
+          ({"auto_pad": "SAME_UPPER"}, (0, 0, 1, 1)), ({"auto_pad": "SAME_LOWER"}, (1, 1, 0, 0)),
+          ({"output_shape": [8, 10]}, (2, 2, 1, 1)), ({"output_shape": [8, 10], "auto_pad": "SAME_UPPER"}, (1, 1, 2, 2)),
+      )],
+    *[Foreign(f"transposed, {given}", [node("ConvTranspose", "x w b", "y", **given)],
+              lambda x, w, b, given=given: turned_windows(x, w, b, **given),
+              {"w": drawn(4, outer, 2, 3), "b": drawn(groups * outer)}, (4, 5, 4))
+      for groups, outer, given in (
+          (2, 3, {"group": 2}), (4, 1, {"group": 4, "strides": [2, 3], "pads": [1, 1, 0, 2]}),
+          (1, 2, {"dilations": [2, 3]}), (1, 3, {"dilations": [3, 2], "strides": [2, 2], "pads": [0, 1, 2, 1]}),
+          (2, 2, {"group": 2, "dilations": [1, 2], "strides": [1, 2], "output_padding": [0, 1]}),
+          (2, 2, {"group": 2, "strides": [1, 1], "pads": [2, 3, 1, 2]}),
+      )],
     Foreign("sine and cosine", [node("Sin", "x", "a"), node("Cos", "x", "b"), node("Concat", "a b", "y", axis=-1)],
             lambda x: np.concatenate([np.sin(x), np.cos(x)], -1)),
     Foreign("sign", [node("Sign", "x", "a"), node("Sign", "w", "b"), node("Mul", "a b", "y")],
@@ -336,6 +440,17 @@ FOREIGN = [
           ([1, 1, 1, 0.5], "half_pixel", "round_prefer_floor", [0, 1, 2], [0, 2]),
           ([1, 1, 2, 1.25], "half_pixel", "round_prefer_ceil", [0, 0, 1, 1, 2, 2], [0, 1, 2, 2, 3]),
           ([1, 1, 5 / 3, 1], "align_corners", "ceil", [0, 1, 1, 2, 2], [0, 1, 2, 3]),
+      )],
+    *[Foreign(f"cubic cells, {how} {given}", [node("Resize", "x roi scales", "y", mode="cubic",
+              coordinate_transformation_mode=how, **given)],
+              lambda x, places=places, given=given, **_: cubic(x, places, **given),
+              {"roi": np.float32([]), "scales": np.float32([1, 1, 1, scale])}, (2, 3, 4))
+      for how, scale, places, given in (
+          ("half_pixel", 2.5, (np.arange(10) + 0.5) / 2.5 - 0.5, {}),
+          ("half_pixel", 0.5, np.array([0.5, 2.5]), {"exclude_outside": 1}),
+          ("pytorch_half_pixel", 1.5, (np.arange(6) + 0.5) / 1.5 - 0.5, {"cubic_coeff_a": -0.5}),
+          ("align_corners", 1.75, np.arange(7) / 2, {}),
+          ("asymmetric", 2.0, np.arange(8) / 2, {"exclude_outside": 1, "cubic_coeff_a": -0.5}),
       )],
     *[Foreign(f"linear cells, {how}", [node("Resize", "x roi scales", "y", mode="linear", coordinate_transformation_mode=how)],
               lambda x, how=how, **_: enlarged(x, how),

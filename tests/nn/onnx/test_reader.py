@@ -152,6 +152,13 @@ def test_operators_of_other_exporters(case: Foreign) -> None:
         assert_equal(nn.onnx.from_bytes(case.data()).predict(case.x()), case.expected())
 
 
+@pytest.mark.parametrize("case", [case for case in FOREIGN if case.name.startswith(("transposed", "Atan", "greatest of"))],
+                         ids=lambda case: case.name)  # fmt: skip
+def test_operators_that_become_several_are_written_again(case: Foreign) -> None:
+    model = nn.onnx.from_bytes(case.data())
+    assert_equal(nn.onnx.from_bytes(nn.onnx.to_bytes(model)).predict(case.x()), case.expected())
+
+
 def test_weights_of_a_loop_are_those_of_one_layer_and_train() -> None:
     case = next(case for case in FOREIGN if case.name == "a cell in a Scan")
     model: Any = nn.onnx.from_bytes(case.data())
@@ -274,9 +281,9 @@ RELU = node("Relu", "x", "y")
         (file_of(node("Shape", "x", "s"), node("Gather", "s zero", "b"), node("Range", "zero b one", "r"),
                  node("Add", "x r", "y"), tensors={"zero": np.int64(0), "one": np.int64(1)}),
          "a range depends on the batch, which comes with the data; give 'shapes' to have it known"),
-        (file_of(node("Resize", "x roi scales", "y", mode="cubic"),
+        (file_of(node("Resize", "x roi scales", "y", mode="area"),
                  tensors={"roi": np.float32([]), "scales": np.float32([1, 2])}),
-         r"node 'the Resize' \(Resize\): 'mode' must be nearest or linear, got \['cubic', 'half_pixel', "),
+         r"node 'the Resize' \(Resize\): 'mode' must be nearest, linear or cubic, got \['area', 'half_pixel', "),
         (file_of(node("Conv", "x w", "y"), tensors={"w": np.ones((5, 4, 3), np.float32)}),
          r"node 'the Conv' \(Conv\): nn takes \(batch, channels, time\) and .*, got \[-1, 4\]"),
         (file_of(RELU, inputs=[info("x", "batch", 4, elements=8)]), "input 'x' must hold numbers that NumPy has, got texts"),
@@ -316,6 +323,20 @@ RELU = node("Relu", "x", "y")
          r"\(Conv\): 'auto_pad' must be NOTSET, SAME_UPPER, SAME_LOWER or VALID, got 'SAME'"),
         (file_of(node("Gemm", "x w c", "y"), tensors={"w": np.eye(4, dtype=np.float32), "c": np.ones((4, 1), np.float32)}),
          r"\(Gemm\): Add: shapes \(-1, 4\) and \(4, 1\) do not fit together"),
+        *[(file_of(node(kind, "x" if kind.endswith("Pool") else "x w", "y", **given),
+                   tensors={"w": np.ones((4, 2, 3), np.float32)}, inputs=[info("x", "batch", 4, 8)]), sentence)
+          for kind, given, sentence in (
+              ("AveragePool", {"kernel_shape": [2], "dilations": [2]}, r"means over windows without 'dilations', got \[2\]"),
+              ("ConvTranspose", {"output_shape": [20]}, r"'output_shape' must be at most \[10\], got \[20\]"),
+              ("ConvTranspose", {"group": 3}, r"\(ConvTranspose\): 'group' must divide the 4 channels, got 3"),
+          )],
+        (file_of(node("MaxPool", "x", "y", kernel_shape=[2], dilations=[2]), inputs=[info("x", "batch", 4, "length")]),
+         r"\(MaxPool\): 'dilations' need lengths that are known; give 'shapes', got \[-1, None, 4\]"),
+        (file_of(node("ReduceProd", "x", "y")), r"a product must be over axes with lengths that are known, got \['axis 0 of"),
+        (file_of(node("LpNormalization", "x", "y", p=3)), r"\(LpNormalization\): 'p' must be 1 or 2, got 3"),
+        (file_of(node("OneHot", "x x x", "y")), r"\(OneHot\): input 1 must be known when the file is read, got a value"),
+        (file_of(node("OneHot", "x d v", "y"), tensors={"d": np.int64(3), "v": np.float32([1])}),
+         r"\(OneHot\): the values must be two numbers, got \[1.0\]"),
         (file_of(node("Einsum", "x x", "y", equation="ij,ij->j")), "a sum must leave the samples apart"),
         (file_of(node("Einsum", "x x x", "y", equation="ij,ij,kj->kj")), "a sum must leave the samples apart"),
         (file_of(node("Einsum", "x x", "y", equation="ii,ij->j")), "'equation' must name each axis .* once, got"),

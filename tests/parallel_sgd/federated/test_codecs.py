@@ -11,7 +11,7 @@ import pytest
 import nn
 from parallel_sgd import Clients, ParallelSGD, in_process
 from parallel_sgd import codec as codecs
-from parallel_sgd.codec import Codec
+from parallel_sgd.codec import BlockWeight, Codec, GlobalSettings, netEncapsulation
 from parallel_sgd.codec.compose import AllToAll, Krum, Mean, ShardedPS, WeightedMean
 from parallel_sgd.codec.compose.merge import MergeRule, Round
 from parallel_sgd.codec.pipeline import DiffRef, Int8, TopK
@@ -125,6 +125,40 @@ def test_the_bytes_of_a_client_are_those_of_its_packets(tmp_path: Path) -> None:
             )
         rows = result.history.clients
         assert {(row["bytes_up"], row["bytes_down"]) for row in rows} == {(up, 3640)}
+
+
+class Half(Codec):
+    """A class of a program, without declarations: float16, by block."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
+        self.parts: dict[int, Any] = {}
+
+    def update_blocks(self, block_weight: BlockWeight) -> list[netEncapsulation]:
+        packed = block_weight.content.astype(np.float16)
+        self.receive_blocks((block_weight.block_id, {"change": packed}))
+        others = GlobalSettings.get_default().get_adversary(block_weight.block_id)
+        # the same to each in a packet of its own: a client sends it once
+        content = (block_weight.block_id, {"change": packed})
+        return [netEncapsulation(other, content) for other in others]
+
+    def receive_blocks(self, content: Any) -> None:
+        block, packed = content
+        self.parts[block] = packed["change"]
+        if len(self.parts) == GlobalSettings.get_default().block_count:
+            parts = [self.parts[each] for each in sorted(self.parts)]
+            self.set_result(np.mean(parts, axis=0, dtype=np.float32))
+            self.parts = {}
+
+
+@pytest.mark.parametrize(("workers", "up"), [(1, 3640), (2, 1820), (3, 1820)])
+def test_the_bytes_of_a_client_with_a_codec_of_ones_own(workers: int, up: int, tmp_path: Path) -> None:
+    """Those of what it returns; alone, with nobody to send to, it returns nothing, and the change counts as it is."""
+    with in_process(workers) as nodes:
+        result = ParallelSGD(model("float32"), nn.dataset.ArrayDataset(*arrays())).parallel(
+            nodes, clients=clients(rounds=2), directory=tmp_path, codec=Half, **{**OPTIONS, "epoch": 1}
+        )
+    assert {row["bytes_up"] for row in result.history.clients} == {up}
 
 
 OTHERS: list[tuple[type[Codec], dict[str, Any], str]] = [

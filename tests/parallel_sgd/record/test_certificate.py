@@ -806,6 +806,38 @@ def test_a_worker_that_began_again_in_a_later_epoch_is_not_accused(run: Path, sy
     assert found == (lacks if sync == "SynchronizedSGD" else []), found
 
 
+@covers("RUN-3")
+def test_a_worker_that_was_away_for_a_part_of_the_training_is_not_accused(run: Path, tmp_path: Path) -> None:
+    """An agent that a job with `shrink` has lost takes part again when another goes on: its table lacks the time between."""
+    with in_process(2) as nodes:
+        gone_on = job().parallel(nodes, **{**OPTIONS, "epoch": 5}, directory=tmp_path, resume=str(run))
+    later = folder_of(gone_on)
+    (table,) = later.glob("Node-1-*/DE-*.csv")
+    assert re.findall(r"(?m)^\d+,(\d+),1,", table.read_text()) == ["1", "3"]
+    for epoch, lacks in (("2", []), ("4", ["the table of the weights of node 1 lacks an epoch between 1 and 5"])):
+        wrong = Path(shutil.copytree(later, tmp_path / f"lacks-{epoch}"))
+        rewrite(wrong, "Node-1-*/WH-*.csv", lambda text, epoch=epoch: re.sub(f"(?m)^{epoch},.*\n", "", text))  # type: ignore[misc]
+        sealed_again(wrong)
+        assert [*contradictions(wrong, RunManifest.read(wrong))] == lacks
+
+
+@covers("RUN-3")
+def test_a_run_that_went_on_with_one_that_is_not_at_hand_is_neither_true_nor_false(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first part had other blocks, which no file of the later run tells."""
+    with in_process(3) as nodes:
+        first = folder_of(job().parallel(nodes, **{**OPTIONS, "assignment_type": "iid"}, directory=tmp_path))
+    with in_process(2) as nodes:
+        options = {**OPTIONS, "assignment_type": "iid", "epoch": 3, "directory": tmp_path, "resume": str(first)}
+        later = folder_of(job().parallel(nodes, **options))
+    code, told = verify(later, capsys)
+    assert code == 2 and "went on with" in told and "which had another number of blocks. Give an --epoch" in told, told
+    alone = Path(shutil.copytree(later, tmp_path / "alone" / "runs" / later.name))
+    code, told = verify(alone, capsys)
+    assert code == 2 and "which is not beside it and may have had other blocks" in told, told
+
+
 @covers("RUN-3", "SUB-45")
 def test_a_run_that_grew_to_many_workers_is_not_accused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The first four have tables, and those that were there before leave models, too."""

@@ -90,6 +90,36 @@ def test_what_is_no_file_of_a_run_is_refused(
     assert code in (0, 2) and "Traceback" not in told.err and time.monotonic() - begin < SECONDS
 
 
+def test_a_folder_that_is_no_run_is_answered_with_those_near(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2):
+        run = Path(shutil.copytree(honest, tmp_path / "runs" / f"P-SGD-{number}"))
+        record = json.loads((run / "job.json").read_text())
+        (run / "job.json").write_text(json.dumps({**record, "began": number}))
+    for name in ("sweeps/P-SGD", "sweeps/other", "elsewhere/deep/er"):
+        (tmp_path / name).mkdir(parents=True)
+    both = "runs/P-SGD-2, runs/P-SGD-1"
+    for name, near in (
+        ("sweeps/P-SGD", f"; the runs of this title are {both}"),
+        ("sweeps", f"; the runs beside it are {both}"),
+        ("runs", f"; the runs in it are {both}"),
+        (".", f"; the runs in it are {both}"),
+        ("runs/P-SGD-1/Node-0-Retrieve", "; it lies in the run runs/P-SGD-1"),
+        ("elsewhere/deep/er", ""),
+    ):
+        assert cli.main(["verify", name]) == 2
+        told = capsys.readouterr().err
+        assert told.endswith(f": {name} is no folder of a run: it has neither job.toml nor manifest.json{near}.\n"), told
+    for command, said in (
+        ("run", "job.toml cannot be read: No such file or directory"),
+        ("report", "it is empty: its run has not begun"),
+    ):
+        assert cli.main([command, "sweeps/P-SGD"]) == 2
+        assert f"{said}; the runs of this title are {both}" in capsys.readouterr().err
+
+
 @covers("RUN-7")
 @pytest.mark.parametrize("name", ["timeline.json.gz", "report.html"])
 def test_nothing_is_written_through_a_link(run: Path, name: str) -> None:

@@ -56,4 +56,6 @@ def test_words() -> None:
     assert crowd_sentence(2, 2) == crowd_sentence(1, 1) == ""
     assert crowd_sentence(2, 1) == "2 workers share 1 core of this machine and take turns: more of them are not faster."
     assert epoch_line({"epoch": 12, "Loss": 2e9}, 9) == "epoch 12/9   Loss 2e+09"
-    assert [seconds(number) for number in (0, 59.96, 119.7, 3600)] == ["0.00 s", "60.0 s", "2 min 0 s", "1 h 0 min"]
+    assert [seconds(number) for number in (0, 59.96, 119.7, 3600)] == ["0 s", "60.0 s", "2 min 0 s", "1 h 0 min"]
+    small = (2.4e-7, 3e-6, 0.00096, 0.0013, 0.0099, 0.01)
+    assert [seconds(number) for number in small] == ["0 s", "3 µs", "960 µs", "1.3 ms", "9.9 ms", "0.01 s"]

@@ -470,3 +470,45 @@ def test_a_job_process_that_lost_its_agent_to_this_program_has_none() -> None:
         assert Path(f"/proc/{orphan.pid}/comm").read_text() == "psgd-job\n"
         assert agent_state(this_host(), orphan.pid) == ""
         orphan.kill()
+
+
+AGENT = """
+import os, signal, sys, threading
+from rpc.job.hardening import name_process
+
+asked = threading.Event()
+
+def compute():
+    asked.wait()
+    while True:
+        pass
+
+threading.Thread(target=compute, daemon=True).start()
+begun, told = os.pipe()
+if (pid := os.fork()) == 0:
+    name_process("psgd-job")
+    os.write(told, b".")
+    while True:
+        signal.pause()
+os.read(begun, 1)
+print(pid, flush=True)
+sys.stdin.readline()
+asked.set()
+threading.Event().wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_an_agent_runs_where_any_of_its_threads_does() -> None:
+    """One that waits for a processor may hold the lock that the thread of the agent's loop waits for."""
+    with subprocess.Popen([sys.executable, "-c", AGENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        assert agent.stdout is not None and agent.stdin is not None
+        job = int(agent.stdout.readline())
+        try:
+            wait_for(lambda: agent_state(this_host(), job) == "S", "all threads to wait for events")
+            agent.stdin.write(b"\n")
+            agent.stdin.flush()
+            wait_for(lambda: process_status(agent.pid).state == "S" and agent_state(this_host(), job) == "R", "one to compute")
+        finally:
+            agent.kill()
+            os.kill(job, signal.SIGKILL)
