@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 import select
+import signal
 import socket
 import struct
 import time
@@ -36,6 +37,7 @@ from rpc import Coordinator
 from rpc import messages as m
 from rpc.agent.checks import python_version
 from rpc.agent.supervisor import MOST_UNTAKEN
+from rpc.liveness.heartbeat import process_status
 from rpc.messages import FROM_AGENT, FROM_SUBMITTER, CanCommit, ListJobs, Load, Operation
 from rpc.support.identity import peer_key, process_name
 
@@ -306,7 +308,8 @@ def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: P
     (agent,) = own.start(1, "--slots", "2")
     with own.running(Stepping, tmp_path / "hung") as coordinator:
         (pid,) = agent.job_pids()
-        os.kill(pid, 19)  # SIGSTOP
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: process_status(pid).is_stopped, "the process to stand still")
         job = process_name(coordinator.job, 0)
         key = peer_key(load_key_file(own.key_file).offered, coordinator.job, 0, 1)
         hello = ClientHandshake(key, "peer", "peer", job, {"node": 1}).start()
@@ -322,7 +325,7 @@ def test_stopped_job_process_does_not_hold_back_others(own: Cluster, tmp_path: P
                 assert time.monotonic() < deadline
             assert {visitor.recv(2) for visitor in answered} == {bytes([Hint.FULL])}
             assert len(visitors) - len(answered) == MOST_UNTAKEN
-        os.kill(pid, 18)  # SIGCONT
+        os.kill(pid, signal.SIGCONT)
     wait_for(lambda: not agent.job_pids(), "the job to end")
 
 
