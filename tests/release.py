@@ -184,6 +184,11 @@ class Record:
         whole.write_text(json.dumps({"commit": self.commit, "passed": self.passed, "took": self.took}), "utf-8")
         whole.replace(self._path)
 
+    def last(self, command: str) -> str:
+        """Return how long a command took when it passed the last time, "" where it has not."""
+        took = self.took.get(command)
+        return f"the last time: {took}" if took else ""
+
     def log(self, command: str) -> Path:
         """Return the file for what a command says, in a folder that is there."""
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -256,8 +261,8 @@ def walk(root: Path, steps: Sequence[Step], run: bool, elsewhere: Sequence[str] 
     may_run = run and not (_clean(root) if keep_going else left or lacking)
     code = 0
     for command in [command for command in told if may_run and command not in lacking]:
-        last = record.took.get(command)
-        sys.stdout.write(f"    {command}, at {time.strftime('%H:%M')}{f'; the last time: {last}' if last else ''}\n")
+        last = record.last(command)
+        sys.stdout.write(f"    {command}, at {time.strftime('%H:%M')}{last and f'; {last}'}\n")
         sys.stdout.flush()
         begin, log = time.monotonic(), record.log(command)
         code, moved = called(command, root, log), record.moved()
@@ -271,7 +276,7 @@ def walk(root: Path, steps: Sequence[Step], run: bool, elsewhere: Sequence[str] 
         if code == INTERRUPTED or moved or (code and not keep_going):
             break
     for command, _ in steps:
-        how = record.passed.get(command) or told[command]
+        how = record.passed.get(command) or told[command] or record.last(command)
         sys.stdout.write(f"[{'x' if command in record.passed else ' '}] {command}{f': {how}' if how else ''}\n")
     if code == INTERRUPTED:
         raise KeyboardInterrupt

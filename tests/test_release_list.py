@@ -185,6 +185,8 @@ for part, skipped in (("one", 3), ("other", 0)):
     assert release.walk(place, steps(command), run=False) == 0
     assert re.search(counts, capsys.readouterr().out), "the list tells it at any time"
     commit(place)
+    assert release.walk(place, steps(command), run=False) == 1
+    assert re.search(r"\[ \] \S+ .venv/said.py: the last time: \d\.\d minutes\n", capsys.readouterr().out)
     assert release.walk(place, steps(command), run=True) == 0
     assert re.search(r"said.py, at \d\d:\d\d; the last time: \d\.\d minutes\n", capsys.readouterr().out)
 
