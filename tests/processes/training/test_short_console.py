@@ -38,9 +38,10 @@ HEAD = [
     r"job \d{8}-\d{6}-[0-9a-f]{8}, files in \./runs/P-SGD-1",
 ]
 EPOCHS = [rf"epoch {epoch}/4   {FIGURES}   test: {FIGURES}" for epoch in (1, 2, 3, 4)]
+TIME = r"\d+(?:\.\d+)? (?:m|µ)?s"
 END = [
-    r"done in \d+\.\d+ s \(training \d+\.\d+ s\): computing \d+ %, exchanging \d+ %, waiting \d+ %",
-    r"2 workers.* took \d+\.\d+ s; one alone would have needed at most \d+\.\d+ s.*\.",
+    rf"done in \d+\.\d+ s \(training {TIME}\): computing \d+ %, exchanging \d+ %, waiting \d+ %",
+    rf"2 workers.* took {TIME}; one alone would have needed at most {TIME}.*\.",
     r"best     epoch \d, test accuracy [01]\.\d{4}",
     r"report   \./runs/P-SGD-1/report\.html",
     r"model    \./runs/P-SGD-1/Node-0-Retrieve/MODEL-P-SGD-N\(0\)\.model",
@@ -116,8 +117,8 @@ def test_simulated(tmp_path: Path) -> None:
         r"hosts    star of 2 hosts; 100 Mbit/s and 1 ms; .*",
         HEAD[1],
     ]
-    simulated = r"\. Simulated, not measured: \d+\.\d+ s of virtual time, without the time of codecs: "
-    done = END[0].replace(r" \(training \d+\.\d+ s\): ", simulated, 1)
+    simulated = rf"\. Simulated, not measured: {TIME} of virtual time, without the time of codecs: "
+    done = END[0].replace(rf" \(training {TIME}\): ", simulated, 1)
     assert matches(lines, [*head, *EPOCHS, done, *END[1:]]), lines
 
 
@@ -175,7 +176,7 @@ def test_a_fault_is_a_sentence(tmp_path: Path) -> None:
     assert len(told) == 2 and len(lines) < 25, lines
     assert re.search(r"Node\(1\) on .*, epoch 2, batch 3: killed by signal 9 \(SIGKILL\)\.$", told[0])
     assert told[1].endswith("All nodes start again from the newest state that any of them has (restart 1 of at most 3).")
-    assert any(re.match(r"done in \d+\.\d+ s \(training \d+\.\d+ s\), 1 restart: computing", line) for line in lines)
+    assert any(re.match(rf"done in \d+\.\d+ s \(training {TIME}\), 1 restart: computing", line) for line in lines)
     # rows of the second that the worker had not written
     lost = f"{EPOCHS[1]}(   [(]figures of [12] training steps? lost with a worker[)])?"
     assert matches([line for line in lines if line.startswith("epoch ")], [EPOCHS[0], lost, *EPOCHS[2:]])
