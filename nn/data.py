@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Any, TypeAlias
 
 from nn.arrays import Array
 from nn.dataset.interface import Arrays, checksum_of, leaves, of_leaves
-from nn.tensor_files import TEMPORARY_SUFFIX, ModelFileError, dump, parse, read_file, write_file
+from nn.tensor_files import ModelFileError, dump, parse, read_file, remove_abandoned, write_file
 
 __all__ = ["DEFAULT_LIMIT", "DataFeeder", "FedBatch", "load_arrays", "save_arrays"]
 
@@ -63,7 +62,6 @@ DEFAULT_LIMIT = 4 << 30
 
 _SUFFIX = ".tensors"
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
-_ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
 
 
 def save_arrays(directory: str | os.PathLike[str], arrays: Arrays, limit: int = DEFAULT_LIMIT) -> Path:
@@ -130,14 +128,13 @@ def _path(folder: Path, checksum: str) -> Path:
 
 def _prune(folder: Path, keep: Path, limit: int) -> None:
     """Drop the files used longest ago, but never `keep`, and those that writers which died have left."""
+    remove_abandoned(folder)
     files: list[tuple[int, int, Path]] = []
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # other processes prune, too
             status = path.stat()
             if path.suffix == _SUFFIX:
                 files.append((status.st_mtime_ns, status.st_size, path))
-            elif path.suffix == TEMPORARY_SUFFIX and time.time() - status.st_mtime > _ABANDONED:
-                path.unlink()
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):  # `load_arrays` sets the time of a file, so this is the order of last use
         # The data set of this call stays, even where other files are newer.

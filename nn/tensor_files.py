@@ -18,6 +18,7 @@ import os
 import secrets
 import stat
 import struct
+import time
 from collections.abc import Mapping
 from io import BufferedReader
 from pathlib import Path
@@ -37,6 +38,7 @@ __all__ = [
     "parse",
     "read_file",
     "read_opened",
+    "remove_abandoned",
     "seal",
     "write_file",
 ]
@@ -48,6 +50,8 @@ WEIGHTS = "psgd.weights/1"
 MAX_HEADER = 1 << 20  # bytes; the configuration of a very deep model takes some tens of KiB
 MAX_FILE = 2 << 30  # bytes; the default limit of read_file
 TEMPORARY_SUFFIX = ".psgd-tmp"  # of a file that write_file has not finished
+_ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
+_looked: set[str] = set()  # folders in which this process has looked for such files
 _LARGE = 64 << 20  # bytes beyond which the header is looked at before all is read
 _MAX_RANK = 32  # what NumPy 1.26 can hold
 _MAX_BYTES = 1 << 62  # an array with an empty axis may not claim other axes that NumPy cannot count
@@ -225,7 +229,8 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
     A temporary file in the same directory is written and synchronised, takes the name in one step, and the directory is
     synchronised too. When writing fails (a full disk, for one) the temporary file is removed, the old file stays as it was, and
-    the OSError names the path.
+    the OSError names the path. The first file that a process writes into a folder removes the temporary files that killed
+    processes have left there, an hour later.
 
     Args:
         path: path of the file.
@@ -253,12 +258,29 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         # where none could be made there may be none to remove, and the first error says why
         with contextlib.suppress(OSError):
             temporary.unlink()
+    if (folder := os.path.abspath(target.parent)) not in _looked:
+        _looked.add(folder)
+        remove_abandoned(target.parent)
     # The name itself is content of the folder.
     directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def remove_abandoned(folder: str | os.PathLike[str]) -> None:
+    """Remove what writers which were killed have left in a folder: hidden files that may be as large as a model.
+
+    Args:
+        folder: the folder.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(TEMPORARY_SUFFIX):
+                with contextlib.suppress(OSError):  # other processes remove them, too
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED:
+                        os.unlink(entry.path)
 
 
 def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE) -> bytes:

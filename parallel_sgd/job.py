@@ -22,7 +22,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import answering, checked_call, is_ours, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
-from rpc.submit import Retry, telling, uninterrupted
+from rpc.submit import SHRINK, Retry, telling, uninterrupted
 from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 from rpc.user_code import users_trace
@@ -268,7 +268,9 @@ def _prepared(
     made = check_data(work.model, arrays, work.transform, spec.plan, work.data, warn)
     # of large data, which workers transform, the number of samples is not known here
     if made is not None and spec.options.fault:
-        planned_faults(spec.options).check_batches(spec.plan.batches(len(made[0])).count)
+        # where workers come and go, later attempts may have other batches
+        epochs = None if spec.policy == SHRINK else spec.options.epoch
+        planned_faults(spec.options).check_batches(spec.plan.batches(len(made[0])).count, epochs)
     return with_population(spec, arrays, made), arrays
 
 
@@ -287,11 +289,13 @@ def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) ->
 
 
 def _tell_idle_faults(result: JobResult, spec: JobSpec) -> None:
-    """Warn of each planned fault to whose epoch or attempt the job never came."""
+    """Warn of each planned fault to whose epoch, batch or attempt the job never came."""
     epochs = int(result.history.rows[-1][EPOCH]) if result.history.rows else spec.options.epoch
+    batches = max((int(row["batch"]) for row in result.history.steps), default=None)
     again = f"{result.restarts or 'no'} restart{'s' * (result.restarts != 1)}"
-    for clause in planned_faults(spec.options).never(epochs, result.restarts):
-        _log.warning("The fault %r never struck: the job has ended with epoch %d, after %s.", clause, epochs, again)
+    most = "" if batches is None else f" of at most {batches} batch{'es' * (batches != 1)}"
+    for clause in planned_faults(spec.options).never(epochs, result.restarts, batches):
+        _log.warning("The fault %r never struck: the job has ended with epoch %d%s, after %s.", clause, epochs, most, again)
 
 
 def _certify(result: JobResult, spec: JobSpec) -> None:

@@ -337,7 +337,10 @@ def test_a_run_that_went_on_with_another_one_is_verified_from_the_start_of_that(
     """Nothing is taken over from that one: what was changed with its hashes is found. One with other options is named."""
     first = trained(directory=tmp_path, epoch=2, checkpoint_every="epoch")
     changed = trained(directory=tmp_path, resume="last", seed=5)
+    blocks = trained(directory=tmp_path, resume=first, assignment_type=FixedBlockAssignment.of(blocks=4))
     second = trained(directory=tmp_path, resume=first)
+    code, out, err = psgd(capsys, "verify", blocks)
+    assert code == 2 and re.search(r", which had another (\w+, )*number of blocks\. Give an --epoch", err), err
     code, out, err = psgd(capsys, "verify", second)
     assert code == 0 and "Epochs 1 to 3, computed again from the start on 2 workers: all 4 variables equal" in out, err
     code, out, err = psgd(capsys, "verify", changed)

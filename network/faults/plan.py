@@ -116,34 +116,38 @@ class FaultPlan:
             if epochs is not None and fault.step is not None and fault.step.epoch >= epochs:
                 raise ValueError(f"The fault clause {str(fault)!r} names epoch {fault.step.epoch + 1}; the job has {epochs}.")
 
-    def check_batches(self, batches: int) -> None:
-        """Check that an epoch of the first attempt has the batches of the plan's process faults.
+    def check_batches(self, batches: int, epochs: int | None = None) -> None:
+        """Check that the job comes to the batches of the plan's faults.
 
-        Those of later attempts, which may deal batches to fewer workers, are left alone, and so are link faults, which begin
-        when their place is passed.
+        Those of later attempts, which may deal batches to fewer workers, are left alone unless all attempts are alike. A link
+        fault begins when its place is passed, which that behind the last batch of the job never is.
 
         Args:
             batches: number of batches of an epoch.
+            epochs: number of epochs of a job, the attempts of which have all as many batches in an epoch; else None.
 
         Raises: ValueError naming the clause and the number of batches.
         """
         for fault in self.faults:
-            batch = fault.step.batch if isinstance(fault, ProcessFault) and fault.attempt == FIRST else None
-            if batch is not None and batch >= batches:
-                raise ValueError(f"The fault clause {str(fault)!r} names batch {batch + 1}; an epoch of the job has {batches}.")
+            is_known = fault.attempt == FIRST or epochs is not None
+            if is_known and fault.step is not None and _is_beyond(fault, batches, epochs):
+                batch = (fault.step.batch or 0) + 1
+                raise ValueError(f"The fault clause {str(fault)!r} names batch {batch}; an epoch of the job has {batches}.")
 
-    def never(self, epochs: int, restarts: int) -> list[str]:
-        """Return the clauses of a job that has ended to whose epoch or attempt it never came.
+    def never(self, epochs: int, restarts: int, batches: int | None = None) -> list[str]:
+        """Return the clauses of a job that has ended to whose epoch, batch or attempt it never came.
 
         Args:
             epochs: epochs that it has trained.
             restarts: how often it was started again.
+            batches: the most batches that one of its epochs had; None where it is not known.
         """
         return [
             str(fault)
             for fault in self.faults
             if (fault.step is not None and fault.step.epoch >= epochs)
             or (fault.attempt is not None and fault.attempt > restarts)
+            or (batches is not None and _is_beyond(fault, batches, epochs))
         ]
 
     def at(self, node: int, epoch: int, batch: int, attempt: int = 0) -> list[ProcessFault]:
@@ -194,6 +198,14 @@ class FaultPlan:
         # before the fault: the log of a process that kills itself ends with this line
         _log.warning("Injected fault in %s.", line)
         return True
+
+
+def _is_beyond(fault: Fault, batches: int, epochs: int | None) -> bool:
+    """Tell if a fault is behind the last batch of an epoch; one of a link of the last epoch, since a later one passes it."""
+    step = fault.step
+    if step is None or step.batch is None or step.batch < batches:
+        return False
+    return isinstance(fault, ProcessFault) or (epochs is not None and step.epoch >= epochs - 1)
 
 
 def begins(fault: LinkFault, epoch: int, batch: int, attempt: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
@@ -107,6 +108,16 @@ _WORTH = 16_384
 """Elements from which on a pass that repeats numbers saves more than two changes of the buffer take."""
 
 
+class _Before(threading.local):
+    """Sizes of NumPy's buffer in this thread before it was made short, the last one at the end."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+
+_before = _Before()
+
+
 class ShortBuffer:
     """Context in which NumPy repeats numbers along rows faster, where a pass gains by it; results have the same bits.
 
@@ -123,11 +134,12 @@ class ShortBuffer:
 
     def __enter__(self) -> None:
         if self.gains:
-            self._before = np.setbufsize(_SHORT_BUFFER)
+            # of NumPy's buffer each thread has its own size, and threads share this object
+            _before.sizes.append(np.setbufsize(_SHORT_BUFFER))
 
     def __exit__(self, *error: object) -> None:
         if self.gains:
-            np.setbufsize(self._before)
+            np.setbufsize(_before.sizes.pop())
 
 
 def repeated_row(first: Shape, second: Shape) -> int:

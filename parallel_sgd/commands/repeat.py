@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from rpc.agent.kernel_sets import runnable
 from rpc.job import BITS, PORTABLE
 from rpc.submit import find_run
 from rpc.support.logs import QUIET, clean_text, verbosity
+from rpc.support.temporary import TemporaryFolder
 
 from ..job import ParallelSGD
 from ..nodes import in_process
@@ -48,6 +48,7 @@ from .submit import nodes_of, result_data, train
 
 # where to compute decides nothing about the bits
 _UNTOUCHED: Final = ("local", "worker_count", "launch", "workers")
+_IN_WORDS: Final = {"blocks": "number of blocks", "data_sha256": "data set"}
 _GROWS: Final = frozenset({"epoch", "resume"})  # the options with which a run goes on with another one
 #: Sentences for a verdict that cannot be printed, by exit code.
 _VERDICTS: Final = {
@@ -237,12 +238,12 @@ def _first(file: JobFile) -> JobFile:
         if earlier is None or (found := JobFile.read(earlier.path)).path in seen:
             break
         others = {name for name in _decisive() - _GROWS if found.options.get(name) != file.options.get(name)}
-        kept = {"blocks": "number of blocks", "data_sha256": "data", "transform": "transform"}
-        others |= {told for name, told in kept.items() if getattr(found, name) != getattr(file, name)}
+        others |= {name for name in ("blocks", "data_sha256", "transform") if getattr(found, name) != getattr(file, name)}
         if others:
+            told = ", ".join(sorted(_IN_WORDS.get(name, name) for name in others))
             raise ValueError(
                 f"The run cannot be computed again from the start: it went on with {as_seen(earlier.path)}, which had another "
-                f"{', '.join(sorted(others))}. Give an --epoch that is behind a checkpoint of the run, if its folder has one."
+                f"{told}. Give an --epoch that is behind a checkpoint of the run, if its folder has one."
             )
         first = found
         seen.add(first.path)
@@ -375,7 +376,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     if inside and not _has_bits_here(bits, settings["blas_threads"]):
         options.local, inside = workers, False  # processes of their own have the kernels of the run
     settings["bits"] = bits
-    with tempfile.TemporaryDirectory(prefix="psgd-verify-") as place, verbosity(QUIET):
+    with TemporaryFolder("verify") as place, verbosity(QUIET):
         begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
         first = _first(file) if begin is None else file
         with guarded(judge):

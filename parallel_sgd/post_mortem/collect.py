@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import tempfile
 import time
 import zipfile
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from network.nodes import NodeAssignment
 from parallel_sgd.run_page.timeline import trace
 from rpc import UnknownJob, is_job_id
 from rpc.submit import Diagnostics, gather_diagnostics
+from rpc.support.temporary import TemporaryFolder
 
 from .case import Case
 from .summary import checkpoints, summary, timeline, verdicts, versions_of
@@ -44,8 +44,8 @@ def collect_post_mortem(nodes: NodeAssignment, job: str, directory: str | Path =
         raise ValueError(f"'job' must be the id of a job, as in '20261120-173000-9f86d081', got {job!r}")
     target = Path(directory) / f"post-mortem-{job}.zip"
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="psgd-post-mortem-") as folder:
-        gathered = gather_diagnostics(nodes, job, Path(folder))
+    with TemporaryFolder("post-mortem") as folder:
+        gathered = gather_diagnostics(nodes, job, folder)
         _check(job, nodes, gathered)
         write_archive(Case.read(job, gathered), target, time.time())
     return target

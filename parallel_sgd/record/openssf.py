@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from model_signing import hashing, signing, verifying
+
+from rpc.support.temporary import TemporaryFolder
 
 __all__ = ["check", "sign"]
 
@@ -37,8 +38,8 @@ def sign(run: Path, hashes: Mapping[str, str | None], ignored: Iterable[Path], k
     config.set_ignored_paths(paths=ignored, ignore_git_paths=False)
     signer = signing.Config().use_elliptic_key_signer(private_key=key, password=passphrase)
     # away from the run: the library writes its file directly, not whole or not at all
-    with tempfile.TemporaryDirectory(prefix="psgd-sign-") as place:
-        file = Path(place, "signature")
+    with TemporaryFolder("sign") as place:
+        file = place / "signature"
         signer.set_hashing_config(config).sign(run, file)
         text = file.read_text("utf-8")
     # hashed by the library itself: a file that has changed since the manifest is found here

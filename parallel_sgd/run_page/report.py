@@ -123,7 +123,10 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     title = run.title if run else records.folder.name
     began = f"began {tables.stamp(run.began / 1e9)}" if run else ""
     ended = outcome.get("ended")
-    lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))}" if run and isinstance(ended, float) else ""
+    lasted = ""
+    if run and isinstance(ended, float):
+        # not the training alone, whose seconds stand beside those of one worker
+        lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))} with start and end"
     workers = _workers(records, data)
     told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {workers} worker{'s' * (workers != 1)}."
     restarts = len(outcome.get("incidents") or ())
@@ -134,7 +137,7 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     if not platform:
         return head
     times = outcome.get("simulated") or {}
-    took = f": {times['seconds']:.6g} virtual seconds, {times['events']:,} events" if times else ""
+    took = f": {times['seconds']:.6g} virtual seconds with start and end, {times['events']:,} events" if times else ""
     trace = f" SHA-256 of its trace: <code>{escape(str(times['digest']))}</code>." if times else ""
     beyond = "; ".join(times.get("outside") or ())
     marked = f"<p>Outside of what was calibrated: {escape(beyond)}.</p>" if beyond else ""
@@ -184,7 +187,8 @@ def _result(records: RunRecords) -> str:
     if effort is not None:
         lines.append(f"The workers spent their time {effort.shares}.")
     if effort is not None and effort.workers > 1:
-        lines.append(effort.told(bool(crowd)) + " Restarts are not counted." * bool(outcome.get("incidents")))
+        again = " Restarts are not counted." * bool(outcome.get("incidents"))
+        lines.append(f"{effort.told(bool(crowd))} Counted from the first batch to the last.{again}")
         if not crowd:
             cards.append(
                 (f"\N{LESS-THAN OR EQUAL TO} {effort.speed_up:.2g} \N{MULTIPLICATION SIGN}", "the speed of one worker alone")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from rpc.agent import EVENT_LOG
 from rpc.messages import Verdict
 from rpc.submit import Follower, node_folder
 from rpc.support.files import sample
+from rpc.support.temporary import TemporaryFolder
 
 from .records import RunRecords
 from .terms import worker
@@ -145,8 +145,8 @@ class ClusterSource:
 
     def __init__(self, nodes: NodeAssignment, job: str = "", epochs: int = 0) -> None:
         self._epochs = epochs
-        self._kept = tempfile.TemporaryDirectory(prefix="psgd-page-")
-        self.folder = Path(self._kept.name)
+        self._kept = TemporaryFolder("page")
+        self.folder = self._kept.path
         self._given = nodes
         self._follower = Follower(nodes, self.folder, job, samples_of)
         self._tables = SampledTables()
@@ -177,7 +177,7 @@ class ClusterSource:
 
     def close(self) -> None:
         self._follower.close()
-        self._kept.cleanup()
+        self._kept.close()
 
     def _with_story(self, records: RunRecords, entries: Sequence[Mapping[str, Any]]) -> RunRecords:
         """Return the records with the story of the failure, as far as the agents of its nodes have noted it."""

@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from rpc import Coordinator
 from rpc.errors import SubmissionError
 from rpc.support.logs import QUIET, verbosity
 from rpc.support.processors import load_per_core
+from rpc.support.temporary import TemporaryFolder
 
 from ..codec import Plain, Ring
 from ..codec.interfaces import Codec
@@ -131,7 +131,7 @@ def _probe(nodes: NodeAssignment, ids: Sequence[int], hosts: Sequence[str]) -> d
     """Run the probe on the agents; return the measurements of each."""
     rounds = [[(ids[first], ids[second]) for first, second in line] for line in rounds_of(hosts)]
     with (
-        TemporaryDirectory(prefix="psgd-calibrate-") as folder,
+        TemporaryFolder("calibrate") as folder,
         Request().request(nodes) as com,
         verbosity(QUIET),  # its story is not that of a job of the user
     ):
@@ -172,7 +172,7 @@ def _job_times(
             # each codec is measured once, however long that takes
             if number and time.monotonic() > until:
                 break
-            with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
+            with TemporaryFolder("calibrate") as folder:
                 job = ParallelSGD(model, samples)
                 result = job.parallel(_nodes_for(codec), directory=folder, **_of_one_epoch(codec, block_size))
             if result.simulated is None or result.simulated.compute is None:
@@ -201,12 +201,12 @@ def _seconds_of(
     options = _of_one_epoch(codec, block_size) | {"fault": fault}
     steps = []
     for _ in range(_ROUNDS):
-        with TemporaryDirectory(prefix="psgd-calibrate-") as folder, verbosity(QUIET):
+        with TemporaryFolder("calibrate") as folder, verbosity(QUIET):
             steps.append(step_of(job.parallel(nodes, directory=folder, **options)))
 
     def simulate(seconds: float) -> float:
         own = _with(platform, name, seconds)
-        with TemporaryDirectory(prefix="psgd-calibrate-") as folder:
+        with TemporaryFolder("calibrate") as folder:
             return step_of(job.parallel(simulated(len(nodes.worker_ids), own), directory=folder, **options))
 
     return fitted_seconds(min(steps), simulate)

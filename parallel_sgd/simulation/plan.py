@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from tempfile import TemporaryDirectory
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.gradient_descent import SGDOptimizer
 from nn.model import Model
 from nn.optimizer import ParameterAveragingOptimizer
+from rpc.support.temporary import TemporaryFolder
 
 from .. import codec as codecs
 from ..codec.interfaces import Codec
@@ -249,7 +250,7 @@ class Planner:
         nodes = in_process(workers or min(_LEARNERS, self._blocks), ps=way.codec.traits.needs_server)
         found = Learned((), None, math.inf)
         for count in (epochs, 2 * epochs):
-            with TemporaryDirectory() as folder:
+            with TemporaryFolder("plan") as folder:
                 found = learned(_metrics(self._train(nodes, way, self._arrays, folder, count)), target)
             if found.epochs is None or max(found.metrics) >= target or found.epochs > 2 * epochs:
                 break
@@ -269,7 +270,7 @@ class Planner:
         rows = np.arange(batches * self._of_batch) % self.samples
         x, y, test_x, test_y = self._arrays
         own = platform or self._platform
-        with TemporaryDirectory() as folder:
+        with TemporaryFolder("plan") as folder:
             nodes = simulated(
                 workers,
                 own,
@@ -327,7 +328,7 @@ class Planner:
         batches = max(_BATCHES, 2 * way.every + 1)
         rows = np.arange(batches * self._of_batch) % self.samples
         x, y, test_x, test_y = self._arrays
-        with TemporaryDirectory() as folder:
+        with TemporaryFolder("plan") as folder:
             arrays = (x[rows], y[rows], test_x[:1], test_y[:1])
             # links are slow on purpose: no limit of waiting may end the job, or send packets once more
             more = {"fault": fault, "ssgd_timeout_limit": 600_000, "stall_timeout": 600.0}
@@ -335,7 +336,7 @@ class Planner:
             # a median spares the noise of a machine, but not of steps some of which exchange
             return step_of(result) if way.every == 1 else _mean_step(step_moments(result), way.every)
 
-    def _train(self, nodes: Any, way: Way, arrays: Any, folder: str, epochs: int, **more: Any) -> JobResult:
+    def _train(self, nodes: Any, way: Way, arrays: Any, folder: Path, epochs: int, **more: Any) -> JobResult:
         job = ParallelSGD(self._model, ArrayDataset(*arrays))
         return job.parallel(nodes, epoch=epochs, directory=folder, **self._options, **way.options(), **more)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from nn.model.history import VALIDATION
-from rpc.submit.run_folder import Run, runs_in
+from rpc.submit.run_folder import RECORD, Run, runs_in
 
 from ..record.door import Door, RecordError
+from ..record.files import MANIFEST
 from ..record.history import BYTES, COUNTED, EPOCH, SECONDS, JobHistory
 from ..record.machine import SIMULATED as ON_PLATFORM
-from ..record.outcome import read_outcome
+from ..record.outcome import OUTCOME, read_outcome
 
 __all__ = [
     "DONE",
@@ -116,6 +117,8 @@ class Told:
 def found_runs(directory: Path, identities: Iterable[str]) -> dict[str, Told]:
     """Return the runs in a directory that have one of these identities: of several, one that is done, else the newest.
 
+    One without a manifest, or whose figures and tables are not those of its manifest, is not done.
+
     Args:
         directory: the directory with `runs/`.
         identities: those of the runs that are looked for.
@@ -125,10 +128,28 @@ def found_runs(directory: Path, identities: Iterable[str]) -> dict[str, Told]:
     for run in runs_in(directory):  # the newest first
         identity = run.about.get(IDENTITY)
         if isinstance(identity, str) and identity in wanted and (identity not in found or found[identity].state != DONE):
-            told = told_of(run.path)
+            told = _proven(run.path, told_of(run.path))
             if identity not in found or told.state == DONE:
                 found[identity] = told
     return found
+
+
+def _proven(folder: Path, told: Told) -> Told:
+    """Return what the folder of a run tells, as that of an interrupted one where it does not agree with its manifest."""
+    if told.state != DONE:
+        return told
+    door = Door(folder)
+    try:
+        files = door.json(MANIFEST).get("files") if door.has(MANIFEST) else None
+        if not isinstance(files, dict):
+            raise door.error(MANIFEST, "is missing, or names no files")
+        # all that is read of it here: models, which may be large, are left to `psgd verify`
+        for name in {OUTCOME, RECORD, *(name for name in files if name.endswith(".csv"))}:
+            if not door.has(name) or door.sha256(name) != files.get(name):
+                raise door.error(name, f"is not the one of the {MANIFEST} of its run")
+    except (OSError, ValueError) as error:
+        return Told(INTERRUPTED, told.folder, clock=told.clock, message=str(error)[:_MOST_TEXT])
+    return told
 
 
 def told_of(folder: Path, history: JobHistory | None = None) -> Told:

@@ -9,7 +9,6 @@ import hashlib
 import logging
 import math
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from rpc.submit import telling
 from rpc.submit.run_folder import shown
 from rpc.support.logs import COPIED, PLAIN, QUIET, SUBMIT_LOGGER, attach_console, clean, get_logger, verbosity
 from rpc.support.processors import usable_cores
+from rpc.support.temporary import TemporaryFolder
 
 from ..codec.compose import CodecWarning
 from ..codec.interfaces import Codec
@@ -399,8 +399,8 @@ class _Progress:
             told = telling(f"Sweep {self.result.title}", _log, whole=True)
             most_at_once = min(most, max(1, len(missing)))
             with (
-                tempfile.TemporaryDirectory() as warned,
-                Pool[_Order, _Answer](most_at_once, partial(self._carry_out, place, warned)) as pool,
+                TemporaryFolder("sweep") as warned,
+                Pool[_Order, _Answer](most_at_once, partial(self._carry_out, place, str(warned))) as pool,
                 told,
             ):
                 self._share_out(pool, place, list(missing.values()))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from network.nodes import DEFAULT_PORT, Address
 
 from ..errors import SettingsError
 from ..support.files import published
+from ..support.temporary import TemporaryFolder
 from .registration import Allocation, Registration, allocation_of, registered, shared_folder
 from .settings import state_directory
 
@@ -125,11 +124,8 @@ def read_keys(descriptor: int) -> Keyring:
 @contextlib.contextmanager
 def temporary_directory(parent: str | None = None) -> Iterator[str]:
     """Make a directory of our own in `parent`, by default the place of temporary files, which goes with the block."""
-    path = tempfile.mkdtemp(prefix="psgd-agent-", dir=parent)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+    with TemporaryFolder("agent", parent) as path:
+        yield str(path)
 
 
 @contextlib.contextmanager

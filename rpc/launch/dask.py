@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -19,6 +17,7 @@ from network.key_files import create_key_file, load_key_file
 from network.nodes import Address
 
 from ..support.logs import get_logger
+from ..support.temporary import TemporaryFolder
 from .dask_worker import AgentKeeper, agent_of
 from .launcher import KeyFile, Launcher, Offer, await_agents, checked_count, checked_limit
 
@@ -149,8 +148,8 @@ class DaskLauncher(Launcher):
     @contextlib.contextmanager
     def _key(self) -> Iterator[str]:
         """Yield the text of the key if it may travel, else nothing; the file is there meanwhile."""
-        folder = None if self.key_file is not None else Path(tempfile.mkdtemp(prefix="psgd-"))
-        path = self.key_file or Path(str(folder), "key")
+        folder = None if self.key_file is not None else TemporaryFolder()
+        path = self.key_file or Path("" if folder is None else folder.path, "key")
         try:
             if folder is not None:
                 create_key_file(path)
@@ -161,7 +160,7 @@ class DaskLauncher(Launcher):
             yield path.read_text("ascii") if all(address.startswith(_TLS) for address in addresses) else ""
         finally:
             if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+                folder.close()
 
     def _unregister(self) -> None:
         if self._client.status != "running":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -23,6 +22,7 @@ from ..submit.terminal import Interrupts, telling, uninterrupted
 from ..support.forks import OwnProcess
 from ..support.logs import SUBMIT_LOGGER, get_logger
 from ..support.processors import limit_met
+from ..support.temporary import TemporaryFolder
 from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, end_agents, start_agent
 
 START_SECONDS = 60.0  # for all agents to listen, on the slowest machine
@@ -112,7 +112,8 @@ def local_agents(
     checked_count("local_agents", count)
     # before a process is started
     works = None if work_dir is None else _checked_work_dir(work_dir)
-    directory = Path(tempfile.mkdtemp(prefix="psgd-"))
+    folder = TemporaryFolder()
+    directory = folder.path
     # a fork of the user's that leaves the block must not end the agents of its parent
     process = OwnProcess()
     agents: list[subprocess.Popen[bytes]] = []
@@ -139,7 +140,7 @@ def local_agents(
             finally:
                 # the key, and what jobs have left
                 with uninterrupted():
-                    shutil.rmtree(directory, ignore_errors=True)
+                    folder.close()
 
 
 class LocalLauncher(Launcher):

@@ -7,9 +7,7 @@ import os
 import re
 import select
 import shlex
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +20,7 @@ from network.nodes import Address, is_loopback
 
 from ..support.files import private
 from ..support.logs import SUBMIT_LOGGER, clean, get_logger
+from ..support.temporary import TemporaryFolder
 from .launcher import KeyFile, Launcher, Offer, agent_options, checked_count, checked_limit
 
 START_SECONDS = 60.0  # for all machines to be reached, and for their agents to listen
@@ -112,9 +111,7 @@ class SSHLauncher(Launcher):
     def _key(self) -> str:
         """Return the text of the key file, which is made if there is none."""
         if self.key_file is None:
-            folder = Path(tempfile.mkdtemp(prefix="psgd-"))
-            self._held.callback(shutil.rmtree, folder, ignore_errors=True)
-            self.key_file = folder / "key"
+            self.key_file = self._held.enter_context(TemporaryFolder()) / "key"
             create_key_file(self.key_file)
         return format_keyring(load_key_file(self.key_file))
 

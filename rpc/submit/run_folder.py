@@ -27,7 +27,8 @@ from ..support.logs import SUBMIT_LOGGER, get_logger
 
 RUNS: Final = "runs"
 LATEST: Final = "latest"
-_RECORD: Final = "job.json"
+RECORD: Final = "job.json"
+"""File in the folder of a run with its job, and when it began."""
 _OUR_LINK = re.compile(rf"(?:{RUNS}/[^/]+/Node--?[0-9]+-Retrieve|[^/]+-[0-9]+)")
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -57,7 +58,7 @@ class Run:
     def read(cls, path: Path) -> Run | None:
         """Read the run in the folder `path`; None where there is none, or it has not begun."""
         try:
-            content: Any = parsed(json.loads, read_below(path, [_RECORD]))
+            content: Any = parsed(json.loads, read_below(path, [RECORD]))
             run = cls(path, content["job"], content["title"], content["began"], content.get("about", {}))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -91,7 +92,7 @@ def _root_of(directory: Path) -> Path:
     if not os.path.lexists(root):
         with contextlib.suppress(OSError), os.scandir(directory) as entries:
             if any(
-                os.path.isfile(os.path.join(entry.path, _RECORD)) for entry in entries if entry.is_dir(follow_symlinks=False)
+                os.path.isfile(os.path.join(entry.path, RECORD)) for entry in entries if entry.is_dir(follow_symlinks=False)
             ):
                 return directory
     return root
@@ -106,7 +107,7 @@ def unreadable_in(directory: Path) -> dict[str, str]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 try:
-                    os.close(os.open(os.path.join(entry.path, _RECORD), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+                    os.close(os.open(os.path.join(entry.path, RECORD), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
                 except PermissionError as error:
                     found[entry.name] = f"{shown(Path(error.filename))} cannot be read: {error.strerror}"
                 except OSError:  # no run, or one that has not begun
@@ -183,7 +184,7 @@ class RunFolder:
         newest = next(iter(runs_in(self.directory, self._known)), None)
         began = max(time.time_ns(), 0 if newest is None else newest.began + 1)  # the clock may have been set back
         record = {"job": self._job, "title": self._title, "began": began, "about": self.about}
-        publish(path / _RECORD, json.dumps(record), 0o644)  # with this file the run is known to other programs
+        publish(path / RECORD, json.dumps(record), 0o644)  # with this file the run is known to other programs
         self._begun = True
         _keep_number(path, self._title)
         _log.info("The files of this run are in %s.", shown(path))

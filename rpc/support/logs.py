@@ -14,6 +14,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
+import _psgd_packages
+
 from .console import console_stream, fitted, tell_where
 
 SUBMIT_LOGGER = "P-SGD Submit"
@@ -102,7 +104,8 @@ class ConsoleFormatter(CleanFormatter):
         self._stream = stream
 
     def format(self, record: logging.LogRecord) -> str:
-        is_brief = record.name == SUBMIT_LOGGER and record.levelno >= logging.WARNING and _tells_briefly()
+        is_ours = record.name == SUBMIT_LOGGER or record.name.partition(".")[0] in _psgd_packages.NEEDED
+        is_brief = is_ours and record.levelno >= logging.WARNING and _tells_briefly()
         if is_brief:
             text = clean_lines(f"{record.levelname.lower():8} {record.getMessage()}")
         else:

@@ -455,6 +455,17 @@ def test_what_dead_writers_left_is_removed_and_other_files_are_not(tmp_path: Pat
     assert set(tmp_path.iterdir()) == {busy, other, path}
 
 
+def test_the_first_file_of_a_process_in_a_folder_removes_what_killed_ones_have_left(tmp_path: Path) -> None:
+    abandoned, busy = tmp_path / f".a{TEMPORARY_SUFFIX}", tmp_path / f".b{TEMPORARY_SUFFIX}"
+    for path in (abandoned, busy):
+        path.write_bytes(b"x")
+    age(abandoned, 7200)
+    for name in ("one", "two"):
+        write_file(tmp_path / name, b"content")
+        assert {path.name for path in tmp_path.iterdir()} == {busy.name, *(("one",) if name == "one" else ("one", "two"))}
+        age(busy, 7200)  # looked for once only
+
+
 SAVER = """
 import sys
 import numpy as np

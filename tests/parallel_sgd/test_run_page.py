@@ -147,7 +147,7 @@ def test_the_result_tells_the_best_epoch_the_time_and_what_differs(tmp_path: Pat
     assert re.search(r"The workers spent their time computing \d+ %, exchanging \d+ %, waiting \d+ %\.", text)
     assert "2 workers take turns in one process: more of them are not faster." in text
     assert re.search(r"test Loss\s*[0-9.]+test accuracy\s*\dbest epoch", text), "as large figures, too"
-    assert re.search(r"2 workers, which took turns, took \S+ s; one alone would have needed at most \S+ s\.", text)
+    assert re.search(r"2 workers, which took turns, took \S+ m?s; one alone would have needed at most \S+ m?s\. Counted", text)
     differs = text.partition("Settings that differ from the defaults")[2].partition("All settings")[0]
     assert "block_size8" in differs and "epoch3" in differs and "seed" not in differs and "network_bandwidth" not in differs
     assert str(tmp_path) not in result.report.read_text("utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -126,6 +127,22 @@ def test_places_to_which_the_job_never_comes_are_named() -> None:
     assert plan.never(3, 0) == ["raise 0@e1.b9@a2"] and plan.never(3, 1) == []
     assert plan.never(2, 1) == ["kill 1@e3.b3"]
     assert FaultPlan.parse("kill 1@e2@a*").never(1, 0) == ["kill 1@e2@a*"]
+
+
+@pytest.mark.parametrize("clause", ["kill 1@e1.b4@a*", "kill 1@e2.b4@a2", "cut 0-1@e2.b4", "cut 0-1@e2.b4@a*"])
+def test_batches_behind_the_last_one_are_named_for_all_attempts_that_are_alike(clause: str) -> None:
+    plan = FaultPlan.parse(clause)
+    plan.check_batches(3)  # a later attempt may have other batches, and a later epoch passes the place on a link
+    plan.check_batches(4, 2)
+    with pytest.raises(ValueError, match=rf"^The fault clause '{re.escape(clause)}' names batch 4; an epoch of .* has 3\.$"):
+        plan.check_batches(3, 2)
+    assert plan.never(2, 1, 3) == [clause] and plan.never(2, 1, 4) == plan.never(2, 1) == []
+
+
+def test_a_fault_of_a_link_begins_in_the_epoch_after_its_place() -> None:
+    plan = FaultPlan.parse("cut 0-1@e1.b9")
+    plan.check_batches(3, 2)
+    assert plan.never(2, 0, 3) == [] and plan.never(1, 0, 3) == ["cut 0-1@e1.b9"]
 
 
 def told(plan: FaultPlan, nodes: Any = range(3), epochs: int = 3, batches: int = 6, attempt: int = 0) -> list[tuple[Any, ...]]:

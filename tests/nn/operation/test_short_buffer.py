@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -75,3 +77,28 @@ def test_arithmetic_of_long_rows_has_the_bits_that_it_has_with_the_usual_buffer(
         operation.forward([x, statistics], output)
         assert output.tobytes() == function(x, statistics).tobytes()
     assert buffers == [512, 512]
+
+
+def test_each_thread_gets_its_own_size_back() -> None:
+    """Threads of a model share the context; another size is that of the thread in which the program has set it."""
+    buffer, inside, left = ShortBuffer(1024, 1 << 15), threading.Event(), threading.Event()
+
+    def other() -> None:
+        with buffer:
+            inside.set()
+            assert left.wait(60)
+
+    thread = threading.Thread(target=other)
+    usual = np.setbufsize(4096)
+    try:
+        with buffer:
+            thread.start()
+            assert inside.wait(60)
+        assert np.getbufsize() == 4096
+        with buffer, ShortBuffer(2048, 1 << 15):
+            assert np.getbufsize() == 512
+        assert np.getbufsize() == 4096
+    finally:
+        np.setbufsize(usual)
+        left.set()
+        thread.join()

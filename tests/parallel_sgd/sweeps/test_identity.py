@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,40 @@ def test_runs_are_found_again_with_their_state(tmp_path: Path) -> None:
     (again / "outcome.json").write_text("{")  # cut off
     assert found_runs(tmp_path, plan.identities)[plan.identities[0]].folder == "digits-1"
     assert found_runs(tmp_path, ["0" * 64]) == {} == found_runs(tmp_path / "absent", plan.identities)
+
+
+@covers("RES-8")
+def test_a_run_that_does_not_agree_with_its_manifest_is_not_done(tmp_path: Path) -> None:
+    """One that was killed before it had a manifest, and one of which a file was changed, or taken away, since."""
+    plan = Plan(directory=tmp_path)
+    done = plan.train().folder
+    assert done is not None
+    run, table = done.resolve(), "Node-1-Retrieve/EV-digits-N(1).csv"
+
+    def found() -> tuple[str, str]:
+        told = found_runs(tmp_path, plan.identities)[plan.identities[0]]
+        assert told.folder == "digits-1" and bool(told.figures) == bool(told.points) == (told.state == DONE)
+        return told.state, told.message
+
+    changes: list[tuple[str, Callable[[str], str] | None, str]] = [
+        ("outcome.json", lambda text: text.replace('"accuracy": 0.', '"accuracy": 0.9'), "is not the one of the manifest.json"),
+        (table, lambda text: text.replace("0.", "0.9", 1), "is not the one of the manifest.json"),
+        (table, None, "is not the one of the manifest.json"),
+        ("manifest.json", None, "is missing"),
+        ("manifest.json", lambda text: text.replace('"outcome.json"', '"other.json"'), "is not the one of the manifest.json"),
+    ]
+    assert found() == (DONE, "")
+    for name, change, said in changes:
+        text = (run / name).read_text()
+        if change is None:
+            (run / name).unlink()
+        else:
+            assert change(text) != text, name
+            (run / name).write_text(change(text))
+        state, message = found()
+        assert state == INTERRUPTED and said in message, (name, message)
+        (run / name).write_text(text)
+        assert found() == (DONE, "")
 
 
 @pytest.mark.parametrize(

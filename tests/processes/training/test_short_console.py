@@ -32,7 +32,7 @@ STORY = (
     "Save file for 0.",
     "All the tasks are done.",
 )
-SECONDS = r"(?:\d+\.\d+|\d+ min \d+) s"  # the second on a machine that has no time
+SECONDS = r"(?:\d+(?:\.\d+)? (?:m|µ)?s|\d+ min \d+ s)"  # minutes on a machine that has no time
 FIGURES = r"Loss -?\d+\.\d{4}   accuracy [01]\.\d{4}"
 HEAD = [
     r"P-SGD: 2 workers on this machine, 1,500 training and 297 test samples, 4 epochs",

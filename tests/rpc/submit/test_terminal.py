@@ -207,6 +207,11 @@ def test_a_short_console_tells_of_errors_as_of_all_else() -> None:
         with verbosity(level, short=True):
             told.append(ConsoleFormatter(sys.stderr).format(record))
     assert told[:2] == ["error    Node(1)\n\tx"] * 2 and told[2].startswith(f"ERROR {SUBMIT_LOGGER}@")
+    # of modules of ours, too, such as a fault that strikes in this process; a logger of the user's has his form
+    for name, start in (("network.faults.plan", "warning  Injected"), ("networks.mine", "WARNING networks.mine@")):
+        record = logging.makeLogRecord({"name": name, "levelno": 30, "levelname": "WARNING", "msg": "Injected"})
+        with verbosity(1, short=True):
+            assert ConsoleFormatter(sys.stderr).format(record).startswith(start)
 
 
 @covers("SUB-10")
