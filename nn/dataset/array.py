@@ -107,6 +107,10 @@ class ArrayDataset(DrawingDataset):
             arguments.one_of(self, "unknown", unknown, get_args(Unknown))
         self._plan = replace(self._given, missing=missing or self._given.missing, unknown=unknown or self._given.unknown)
         self._series = False
+        for name, value, frame in (("y", y, x), ("test_y", test_y, test_x)):
+            if isinstance(value, str):
+                column = ", such as x.drop(columns='name') and x['name'] of a DataFrame" if _is_table(frame) else ""
+                raise TypeError(f"ArrayDataset {name!r} must hold the labels of the samples{column}, got {value!r:.80}")
         x, y, test_x, test_y = (
             _by_name(name, value) for name, value in zip(("x", "y", "test_x", "test_y"), (x, y, test_x, test_y), strict=True)
         )

@@ -64,7 +64,7 @@ class TextWindows(AbsDataset):
         if len(ids) <= self.length:
             raise ValueError(
                 f"{type(self).__name__} with windows of {self.length} needs more {self._unit} than that to {purpose} on, "
-                f"got {len(ids)}"
+                f"got {len(ids)}; a smaller 'length' needs fewer"
             )
         # One more: y is x one id later.
         windows = sliding_window_view(ids, self.length + 1)[::stride]

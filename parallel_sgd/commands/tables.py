@@ -32,6 +32,11 @@ def predict(options: argparse.Namespace) -> int:
     Raises:
         ValueError, OSError: naming file, line and column of the cell that the model does not take.
     """
+    out: Path | None = options.out
+    # before the model is read, which takes longest
+    for path in map(Path, (options.model, options.rows)):
+        if out is not None and out.exists() and path.exists() and out.samefile(path):
+            raise ValueError(f"--out must be another file than those that are read, got {out}, which it would replace.")
     model, plan = _planned(options)
     table = _read(options, plan)
     with _lines_told(table):
@@ -41,11 +46,11 @@ def predict(options: argparse.Namespace) -> int:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([header, *rows])
     words = text.getvalue().rstrip("\n")
-    if options.out is not None:
-        options.out.write_text(text.getvalue(), "utf-8")
+    if out is not None:
+        out.write_text(text.getvalue(), "utf-8")
         words = ""
     return tell(
-        options, {"columns": header, "predictions": rows}, words, done="The rows are predicted", place=options.out, seconds=None
+        options, {"columns": header, "predictions": rows}, words, done="The rows are predicted", place=out, seconds=None
     )
 
 

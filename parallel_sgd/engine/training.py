@@ -476,10 +476,10 @@ class TrainingProcess:
         if not math.isfinite(loss):
             epoch, batch, block, samples = self._current
             bad = first_bad(Batch(samples, (), None, samples, self._feeder.places(batch, block)), self._model._input_names)
-            where = f"training {bad}" if bad else self._model.runner.first_not_finite() or "no layer or variable"
-            raise FloatingPointError(
-                f"The loss is {loss} in {self._whereabouts(epoch, batch)}; the first that is not finite: {where}"
-            )
+            where = f"training {bad}" if bad else self._model.runner.first_not_finite()
+            # all numbers are finite, and too large for a loss of them
+            why = f"the first that is not finite: {where}" if where else "outputs of the model, or labels, are too large for it"
+            raise FloatingPointError(f"The loss is {loss} in {self._whereabouts(epoch, batch)}; {why}")
 
     def _whereabouts(self, epoch: int, batch: int) -> str:
         """Tell, for a message, the place of a block step in training."""

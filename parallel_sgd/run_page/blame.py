@@ -8,6 +8,7 @@ the same batch is its own fault, and so are seconds of links and codecs; time th
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -147,6 +148,7 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
     if not any(runs.values()):
         return
     places = {node: {row.key: place for place, row in enumerate(rows)} for node, rows in runs.items()}
+    keys = keys_of(runs)
     node = max((node for node in runs if runs[node]), key=lambda one: runs[one][-1].end)
     place, hops = len(runs[node]) - 1, 0
     now = runs[node][place].end
@@ -177,9 +179,11 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
             now = opened
         hops = 0
         yield from _own(row, node, now)
-        if place:
+        away = place > 0 and was_away(runs[node][place - 1], row, keys)
+        if place and not away:
             before, place = node, place - 1
-        elif failures and (ended := _ended_before(row.begin, runs)):  # it has come, or been numbered anew, with a restart
+        # it has come, or been numbered anew, with a restart, or with a run that went on with this one
+        elif (away or failures) and (ended := _ended_before(row.begin, runs)):
             before, place = ended
         else:
             # of those that began with the same batch; a worker that joined later is no cause
@@ -189,10 +193,26 @@ def critical_path(runs: Runs, failures: Sequence[float] = ()) -> Iterator[Step]:
         now = min(runs[before][place].end, row.begin)  # clocks of two workers may disagree by a little
         restarted = any(now <= moment <= row.begin for moment in failures)
         # the table of the worker begins here: it was started later, or its rows are lost
-        if before != node and not restarted:
+        if before != node and not restarted and not away:
             return
         yield Step(RESTART if restarted else "between", node, row.key, row.begin - now)
         node = before
+
+
+def keys_of(runs: Runs) -> list[Key]:
+    """Return the batches that any worker has a row of, in order."""
+    return sorted({row.key for rows in runs.values() for row in rows})
+
+
+def was_away(before: Batch, after: Batch, keys: Sequence[Key]) -> bool:
+    """Tell if other workers have trained batches between two rows of a worker, in which it had no part, or lost its rows.
+
+    Args:
+        before: the first of two neighbouring rows.
+        after: the second one.
+        keys: those of `keys_of`.
+    """
+    return bisect_left(keys, after.key) > bisect_right(keys, before.key)
 
 
 def _ended_before(moment: float, runs: Runs) -> tuple[int, int] | None:

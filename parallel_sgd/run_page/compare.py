@@ -77,7 +77,8 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:#.2g}".rstrip(".")
     if BYTES in history.columns():
-        found["bytes sent"] = f"{sum(history[BYTES]):,.0f}"
+        # a worker that took its figures of steps with it has taken those of its packets, too
+        found["bytes sent"] = f"{'at least ' * bool(history.untold)}{sum(history[BYTES]):,.0f}"
     if history.clients:
         found["bytes of clients"] = f"{sum(history[CLIENT_BYTES]):,.0f}"
     if history.rounds:

@@ -17,9 +17,9 @@ from parallel_sgd.record.simulated import is_time_only
 from parallel_sgd.record.summary import Best, Effort, best_epoch, effort_of, times_of
 from parallel_sgd.record.tables import Column
 
-from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, START, Blame, Cause, blame
+from .blame import ALL_CODECS, CORES, DATA, LINK, NODE, PAUSE, SEND, START, Blame, Cause, blame, keys_of, was_away
 from .client_data import clients_data
-from .records import Batch, RunRecords, Runs
+from .records import Batch, Key, RunRecords, Runs
 from .terms import ORDER, figure, word
 
 _MOST_DIGITS: Final = 18
@@ -217,23 +217,28 @@ def _line(
 
 
 def _phases(runs: Runs, failures: Sequence[float]) -> dict[str, Any]:
-    """Return the seconds of each worker by the phase of its work; a gap with one of the `failures` in it is a restart."""
-    workers = sorted(runs)
+    """Return the seconds of each worker by the phase of its work. A gap with one of the `failures` in it is a restart; one in
+    which others have trained is none of its work.
+    """
+    workers, keys = sorted(runs), keys_of(runs)
     seconds = {name: [round(sum(getattr(row, name) for row in runs[node]), 6) for node in workers] for name in ORDER}
     gaps = [runs[node][-1].end - runs[node][0].begin - sum(row.total for row in runs[node]) for node in workers]
-    restarts = [sum(_gaps(runs[node], failures)) for node in workers]
-    # what is left of a gap beside restarts
-    seconds["between"] = [round(max(0.0, gap - restart), 6) for gap, restart in zip(gaps, restarts, strict=True)]
+    known = [list(_gaps(runs[node], failures, keys)) for node in workers]
+    restarts = [sum(restart for restart, _ in each) for each in known]
+    # what is left of a gap beside these
+    seconds["between"] = [round(max(0.0, gap - sum(map(sum, each))), 6) for gap, each in zip(gaps, known, strict=True)]
     if any(restarts):
         seconds["restart"] = [round(restart, 6) for restart in restarts]
     return {"workers": workers, "seconds": seconds}
 
 
-def _gaps(rows: Sequence[Batch], failures: Sequence[float]) -> Iterator[float]:
-    """Yield the seconds between two batches of a worker between which an attempt failed."""
+def _gaps(rows: Sequence[Batch], failures: Sequence[float], keys: Sequence[Key]) -> Iterator[tuple[float, float]]:
+    """Yield the seconds between two batches of a worker, in which an attempt failed, or others trained without it."""
     for before, after in pairwise(rows):
         if any(before.end <= moment <= after.begin for moment in failures):
-            yield after.begin - before.end
+            yield after.begin - before.end, 0.0
+        elif was_away(before, after, keys):
+            yield 0.0, after.begin - before.end
 
 
 def _waits(found: Blame, runs: Runs) -> dict[str, Any]:

@@ -5,7 +5,7 @@ too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isfinite
@@ -130,6 +130,31 @@ def aligned(runs: Runs) -> dict[int, Sequence[Batch]]:
         if (node, first) in fastest and (first, node) in fastest
     }
     return {node: [row._replace(begin=row.begin - shifts.get(node, 0.0)) for row in rows] for node, rows in runs.items()}
+
+
+def without_pauses(runs: Runs, starts: Iterable[Key], began: float) -> dict[int, Sequence[Batch]]:
+    """Return the same batches without the time between a run and the one that it went on with: those of before come later.
+
+    Args:
+        runs: the batches of each worker, those of earlier runs among them.
+        starts: the first batches of the parts of the training.
+        began: moment when the run began, by the clock of the batches.
+    """
+    every = [row for rows in runs.values() for row in rows]
+    # a clock that is another one, such as that of a simulation, tells nothing
+    if not min(row.begin for row in every) < began <= max(row.begin for row in every):
+        return dict(runs)
+    first = (min((row.begin for row in every if row.key == key), default=began) for key in starts)
+    found = dict(runs)
+    for moment in sorted({began, *(begin for begin in first if begin < began)}):
+        before = [row.end for rows in found.values() for row in rows if row.begin < moment]
+        pause = min(row.begin for row in every if row.begin >= moment) - max(before, default=moment)
+        if before and pause > 0:
+            found = {
+                node: [row._replace(begin=row.begin + pause) if row.begin < moment else row for row in rows]
+                for node, rows in found.items()
+            }
+    return found
 
 
 def _flights(runs: Runs) -> Iterator[tuple[int, Batch, float]]:
@@ -291,7 +316,13 @@ class RunRecords:
         found = {node: batches_of(tables.get("BA", {})) for node, tables in self.tables.items()}
         runs: dict[int, Sequence[Batch]] = {node: rows for node, rows in found.items() if rows}
         # workers of one machine have its clock; one that found no core after it had sent seems to have sent too late
-        return runs if {WORKERS_HERE, WORKERS_IN_TURN} & self.environment.keys() else aligned(runs)
+        runs = runs if {WORKERS_HERE, WORKERS_IN_TURN} & self.environment.keys() else aligned(runs)
+        starts = {
+            (int(epoch), int(batch))
+            for tables in self.tables.values()
+            for epoch, batch in zip(*(tables.get("DE", {}).get(name, ()) for name in ("Epochs", "Batches")), strict=False)
+        }
+        return without_pauses(runs, starts, self.run.began / 1e9) if starts and runs and self.run is not None else runs
 
     @property
     def went_well(self) -> bool:

@@ -263,6 +263,7 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     text += " A dotted red line: workers failed here, and all were started again." if data["restarts"] else ""
     lost = [f"epoch {epoch}: {lost_steps(number)}" for epoch, number in sorted(records.history.untold.items())]
     text += f" Training figures: {'; '.join(lost)}." if lost else ""
+    text += " Bytes that the worker sent then are not counted, either." if lost and BYTES in names else ""
     figures = [curve(place, name) for place, name in enumerate(names)]
     rows = tables.numbers(tables.epochs_table(records.history))
     return f'<p class="note drawn">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'

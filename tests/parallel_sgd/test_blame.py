@@ -17,8 +17,8 @@ from parallel_sgd.engine.batches import BlockFeeder
 from parallel_sgd.profiles import IIDBlockAssignment
 from parallel_sgd.run_page import RunRecords, blame
 from parallel_sgd.run_page.blame import Cause, critical_path
-from parallel_sgd.run_page.data import _in_turns
-from parallel_sgd.run_page.records import Batch
+from parallel_sgd.run_page.data import _in_turns, _phases
+from parallel_sgd.run_page.records import Batch, without_pauses
 
 from .digits_job import digits, plan_of
 from .networks import mlp
@@ -147,3 +147,31 @@ def test_workers_of_one_machine_have_one_clock(tmp_path: Path) -> None:
         records = RunRecords(tmp_path, None, {"environment": machine}, tables)
         begins[len(machine)] = [batches[0].begin for batches in records.batches.values()]
     assert begins == {0: [0.0, -1.0], 1: [0.0, 0.0]}, begins
+
+
+def rows(*begins: tuple[int, float]) -> list[Batch]:
+    """Rows of batches that compute for a second each: number of the batch, and when it began."""
+    return [Batch(1, batch, begin, 0, 1.0, 0, 0, 0, 0, 0, 1.0, 1.0, 1.0, None) for batch, begin in begins]
+
+
+def test_the_time_between_two_runs_is_nobodys() -> None:
+    """Of a run that went on with another one, which had gone on with a third: an hour, and a day."""
+    runs = {0: rows((1, 100.0), (2, 3701.5), (3, 90_003.0)), 1: rows((1, 100.25), (3, 90_003.25))}
+    found = without_pauses(runs, [(1, 1), (1, 2), (1, 3)], began=90_001.0)
+    assert {node: [row.begin for row in each] for node, each in found.items()} == {
+        0: [90_000.75, 90_002.0, 90_003.0],
+        1: [90_001.0, 90_003.25],
+    }
+    assert without_pauses(runs, [(1, 2)], began=200_000.0) == runs  # by another clock
+    told = blame(found)
+    assert told.seconds == pytest.approx(3.5) and max(cause.seconds for cause in told.causes) < 0.5
+
+
+def test_a_worker_that_had_no_part_did_not_evaluate_meanwhile() -> None:
+    runs = {0: rows((1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)), 1: rows((1, 0.0), (4, 3.25))}
+    told = blame(runs)
+    assert told.seconds == pytest.approx(4.25)
+    assert {(cause.kind, cause.place) for cause in told.causes} <= {("pause", "worker 1")}
+    assert sum(cause.seconds for cause in told.causes) == pytest.approx(0.25)
+    assert _phases(runs, [])["seconds"]["between"] == [0.0, 0.0]
+    assert _phases(runs, [1.5])["seconds"]["restart"] == [0.0, 2.25]

@@ -94,6 +94,10 @@ def test_a_job_keeps_the_plan_and_commands_predict_by_it(capsys):
     assert np.array_equal(np.array(rows[1][1:], float), loaded.predict(ROW)[0].astype(float))
     assert commanded(capsys, "predict", "houses.model", "rows.csv", "--out", "out.csv")[:2] == (0, "")
     assert Path("out.csv").read_text() == out
+    for read in ("rows.csv", "houses.model"):
+        before = Path(read).read_bytes()
+        code, _, said = commanded(capsys, "predict", "houses.model", "rows.csv", "--out", f"./{read}")
+        assert code == 2 and "--out must be another file than those that are read" in said and Path(read).read_bytes() == before
     told = json.loads(commanded(capsys, "predict", "houses.model", "rows.csv", "--json")[1])
     assert told["predictions"][0][0] == rows[1][0]
     # a run, by its name or folder, stands for the model that it has trained

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import nn
 from network.errors import BadContent
+from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.codec import (
     Adasum,
     BlockWeight,
@@ -212,3 +215,13 @@ def test_a_result_that_is_not_finite_is_told() -> None:
     said = r"though what came in was; somebody's are too large. It is for Adasum, variable \d"
     with np.errstate(over="ignore"), pytest.raises(FloatingPointError, match=said):
         job.run()
+
+
+def test_a_loss_of_finite_numbers_that_is_not_finite_itself(tmp_path: Path) -> None:
+    """No layer, variable or sample is to be named; what is too large is said."""
+    model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(1)])
+    model.setup("mse")
+    data = nn.dataset.ArrayDataset(np.ones((8, 2), np.float32), np.full((8, 1), 1e30, np.float32))
+    said = "The loss is inf in epoch 1, batch 1; outputs of the model, or labels, are too large for it"
+    with np.errstate(over="ignore"), in_process(1) as nodes, pytest.raises(FloatingPointError, match=said):
+        ParallelSGD(model, data).parallel(nodes, epoch=1, block_size=4, directory=tmp_path)

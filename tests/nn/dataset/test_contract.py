@@ -268,7 +268,7 @@ ARGUMENTS = [
     (CharacterText, {"test_fraction": 1}, "'test_fraction' must be a number > 0 and < 1, got 1"),
     (CharacterText, {"path": "nowhere.txt"}, "FileNotFoundError: CharacterText finds no file 'nowhere.txt'"),
     (CharacterText, {"length": 60}, "with windows of 60 needs more characters than that to train on, got 5"),
-    (CharacterText, {"length": 10}, "with windows of 10 needs more characters than that to evaluate on, got 6"),
+    (CharacterText, {"length": 10}, "needs more characters than that to evaluate on, got 6; a smaller 'length' needs fewer"),
     (CharacterText, {"path": "binary"}, "binary' must be text in UTF-8: .* position 3"),
     (CharacterText, {"path": "empty"}, "needs more characters than that to train on, got 0"),
     (TokenText, {"path": 3}, "TypeError: TokenText 'path' must be a path or a list of paths, got 3"),

@@ -12,7 +12,11 @@ from nn.dataset.transforms import ImageCls
 from parallel_sgd import in_process
 from parallel_sgd.options.job_options import JobOptions
 from parallel_sgd.options.make_spec import make_spec
-from parallel_sgd.record.history import JobHistory, over_epoch
+from parallel_sgd.record.history import COUNTS, JobHistory, over_epoch
+from parallel_sgd.record.tables import read_columns
+from parallel_sgd.run_page.compare import figures_of
+from parallel_sgd.run_page.records import RunRecords
+from parallel_sgd.run_page.report import _curves
 from parallel_sgd.writers.console import JobConsole
 from parallel_sgd.writers.live import LiveFigures
 
@@ -82,6 +86,21 @@ def test_a_worker_that_came_later_is_missing_in_no_epoch_before(tmp_path: Path) 
     history = JobHistory.read(files)
     assert history.untold == {}
     assert history["Loss"][0] == pytest.approx(fmean(loss(1, batch, 0) for batch in range(1, BATCHES + 1)))
+
+
+@pytest.mark.parametrize("lost", [0, LOST])
+def test_bytes_of_a_worker_that_took_its_tables_with_it_are_told_to_lack(lost: int, tmp_path: Path) -> None:
+    """Those of the packets that it had sent stand in none of the tables that are left."""
+    files = run(tmp_path, lost)
+    sent = {"Codec": ["Plain"] * EPOCHS, "Epochs": [1, 2], "Batches": [1, 1]} | {name: [10, 1500] for name in COUNTS.values()}
+    tables = {
+        worker: {kind: read_columns(path) for kind, path in zip(("TR", "EV"), paths, strict=True)} | {"BY": sent}
+        for worker, paths in files.items()
+    }
+    records = RunRecords(tmp_path, None, tables=tables)  # type: ignore[arg-type]
+    assert figures_of(records)["bytes sent"] == ("at least 3,020" if lost else "3,020")
+    text = _curves(records, {"curves": {"names": ["Loss", "bytes"]}, "traffic": [], "restarts": []})
+    assert ("Bytes that the worker sent then are not counted, either." in text) == bool(lost)
 
 
 def test_the_console_marks_the_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
