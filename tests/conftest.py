@@ -79,8 +79,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    # not as the last one: that of pytest comes before it, and has run the test
     if pyfuncitem.get_closest_marker("alone") is None:
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}

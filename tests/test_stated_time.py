@@ -36,3 +36,12 @@ def test_what_is_wrong_otherwise_fails_at_once() -> None:
     assert begun == [1]
     with pytest.raises(TooLate):
         in_time(float("nan"), 1.0)
+
+
+_BEGUN: list[int] = []
+
+
+@pytest.mark.alone
+def test_a_test_with_the_mark_is_tried_by_pytest() -> None:
+    _BEGUN.append(1)
+    in_time(TRIES - len(_BEGUN), 0.0)
