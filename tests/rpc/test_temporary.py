@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rpc.support.temporary import TemporaryFolder, remove_abandoned
+from rpc.support.temporary import TemporaryFolder, owner_file, remove_abandoned
 from tests.processes.harness import wait_for
 from tests.programs import environment
 
@@ -72,14 +74,49 @@ def test_a_folder_stays_while_a_worker_in_it_runs(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+def test_a_folder_of_another_host_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where hosts share the place of temporary files, its process may run there: not every file system tells of its lock."""
+    with owner(tmp_path) as (killed, folder):
+        killed.kill()
+        killed.wait()
+    name = os.uname()
+    elsewhere = os.uname_result((name.sysname, f"{name.nodename}-2", name.release, name.version, name.machine))
+    with monkeypatch.context() as there:
+        there.setattr(os, "uname", lambda: elsewhere)
+        remove_abandoned(tmp_path)
+        assert (folder / "deep" / "file").is_file()
+    remove_abandoned(tmp_path)
+    assert not folder.exists()
+
+
+def test_what_could_not_be_removed_at_the_end_goes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file server that keeps a name for a file that a process has open."""
+    remove = os.rmdir
+
+    def refuse(path: Any, **options: Any) -> None:
+        if Path(path).name == "deep":
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        remove(path, **options)
+
+    folder = TemporaryFolder("test", str(tmp_path))
+    (folder.path / "deep").mkdir()
+    (folder.path / "file").touch()
+    with monkeypatch.context() as busy:
+        busy.setattr(os, "rmdir", refuse)
+        folder.close()
+    assert (folder.path / "deep").is_dir() and not (folder.path / "file").exists()
+    remove_abandoned(tmp_path)
+    assert not folder.path.exists()
+
+
 def test_what_is_no_folder_of_ours_stays(tmp_path: Path) -> None:
     for name in ("psgd-of-before", "psgd-link", "psgd-pipe", "other"):
         (tmp_path / name).mkdir()
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    (tmp_path / "psgd-link" / ".owner").symlink_to(victim)
-    os.mkfifo(tmp_path / "psgd-pipe" / ".owner")
-    (tmp_path / "other" / ".owner").touch()
+    (tmp_path / "psgd-link" / owner_file()).symlink_to(victim)
+    os.mkfifo(tmp_path / "psgd-pipe" / owner_file())
+    (tmp_path / "other" / owner_file()).touch()
     (tmp_path / "psgd-led").symlink_to(tmp_path / "other")
     (tmp_path / "psgd-file").touch()
     before = sorted(tmp_path.rglob("*"))
