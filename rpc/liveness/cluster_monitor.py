@@ -60,6 +60,7 @@ class ClusterMonitor:
     ) -> None:
         self._job, self._attempt, self._logger, self.names = job, attempt, logger, names
         self._started, self._state = lives, state
+        self._known: dict[int, int] = {}  # the process of each node, of this machine, by which its agent is known
         self._asleep: set[int] = set()  # silent nodes of this machine whose agents were seen to wait for nothing but events
         self._starting = HeartbeatTable((), STARTING_SILENT_SECONDS, 0.0)  # until all run
         self._running: HeartbeatTable | None = None  # from then on
@@ -161,9 +162,9 @@ class ClusterMonitor:
             self.strangers += 1
         elif isinstance(told, Heartbeat):
             if node not in self._ended:  # else it was on its way when the end was told
-                last = self._last_heartbeats.get(node)
-                if last is None or last.pid != told.pid:
-                    self._state(told.host, told.pid)  # from now on its agent is known, also when the process has ended
+                # until its agent is known, also when the process has ended: one that was just forked has no name yet
+                if self._known.get(node) != told.pid and self._state(told.host, told.pid):
+                    self._known[node] = told.pid
                 self._last_heartbeats[node], self._heard_at[node] = told, now
                 self.heartbeats[node] += 1
                 self._asleep.discard(node)

@@ -154,13 +154,21 @@ def process_status(pid: int) -> ProcessStatus:
     return ProcessStatus("", 0.0)
 
 
+class _JobAgent(NamedTuple):
+    """Number of the agent of a job process; both are known by when they began, as numbers are given again."""
+
+    agent: int
+    agent_begun: int
+    job_begun: int
+
+
 class AgentStates:
-    """States of the agents of job processes. An agent is known from the first look on, also when its process has ended: it may
-    get no processor to tell so.
+    """States of the agents of job processes. An agent is known from the first look on that finds its job process, also when
+    that has ended: the agent may get no processor to tell so.
     """
 
     def __init__(self) -> None:
-        self._agents: dict[int, tuple[int, int]] = {}  # by job process: the number of its agent, and since when that is there
+        self._agents: dict[int, _JobAgent] = {}  # by number of the job process
 
     def __call__(self, host: str, pid: int) -> str:
         """Return the state of the agent of a job process, its parent, as /proc names it (R, S, D, T, Z...); "" where the
@@ -172,17 +180,18 @@ class AgentStates:
         """
         if host != this_host():
             return ""
-        if pid not in self._agents:
+        job, known = process_status(pid), self._agents.get(pid)
+        # not each time: the parent of an orphan is no agent
+        if job.begun and (known is None or known.job_begun != job.begun):
             with contextlib.suppress(OSError):
                 # another machine of that name may have given the number, too, but not here to a job process
                 if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip() == JOB_PROCESS:
-                    parent = process_status(pid).parent
                     # an orphan that this program got, as the first process of a container does: its agent has ended
-                    if parent != os.getpid():
-                        self._agents[pid] = parent, process_status(parent).begun
-        agent, begun = self._agents.get(pid, (0, 0))
-        # the number may have been given to another process since
-        return _state_with_threads(agent) if agent and process_status(agent).begun == begun else ""
+                    agent = 0 if job.parent == os.getpid() else job.parent
+                    self._agents[pid] = known = _JobAgent(agent, process_status(agent).begun, job.begun)
+        if known is None or process_status(known.agent).begun != known.agent_begun:
+            return ""
+        return _state_with_threads(known.agent)
 
 
 def _state_with_threads(pid: int) -> str:

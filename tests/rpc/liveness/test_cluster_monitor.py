@@ -315,14 +315,20 @@ def test_an_agent_that_this_program_has_started_and_that_hangs_asleep_is_silent(
     assert found == [(29, "silent")]
 
 
-def test_an_agent_is_looked_at_when_its_process_is_first_heard_of() -> None:
-    """So that it is known when that has ended, and the agent gets no processor to tell it."""
+def test_an_agent_is_looked_at_until_it_is_known_by_its_process() -> None:
+    """So that it is known when that has ended, and the agent gets no processor to tell it. The first heartbeat may come before
+    the process has its name, by which it is known for a job process."""
     looked: list[int] = []
-    monitor = ClusterMonitor("job", 1, LOG, state=lambda _, pid: str(looked.append(pid) or "R"))
+
+    def state(_: str, pid: int) -> str:
+        looked.append(pid)
+        return "" if len(looked) == 1 else "R"
+
+    monitor = ClusterMonitor("job", 1, LOG, state=state)
     monitor.begin([0], 0.0)
-    for number, pid in enumerate((7, 7, 8)):
+    for number, pid in enumerate((7, 7, 7, 8, 8)):
         monitor.take(0, replace(beat(0), pid=pid), number / 10)
-    assert looked == [7, 8]
+    assert looked == [7, 7, 8]
 
 
 def test_an_agent_that_runs_but_gets_no_processor_is_not_lost_while_its_node_trains() -> None:

@@ -518,3 +518,27 @@ def test_an_agent_runs_where_any_of_its_threads_does() -> None:
         finally:
             agent.kill()
     assert states(this_host(), job) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_number_of_a_job_process_that_is_given_again_tells_of_its_new_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = AgentStates()
+    with subprocess.Popen([sys.executable, "-c", AGENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+        assert agent.stdout is not None and agent.stdin is not None
+        job = int(agent.stdout.readline())
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+            try:
+                wait_for(lambda: states(this_host(), job) == "S", "the agent to wait for events")
+                other.send_signal(signal.SIGSTOP)
+                wait_for(lambda: process_status(other.pid).is_stopped, "the other one to stand still")
+
+                def later(pid: int) -> ProcessStatus:
+                    found = process_status(pid)
+                    return found._replace(parent=other.pid, begun=found.begun + 1) if pid == job else found
+
+                monkeypatch.setattr("rpc.liveness.heartbeat.process_status", later)
+                assert states(this_host(), job) == "T"
+            finally:
+                os.kill(job, signal.SIGKILL)
+                for each in (agent, other):
+                    each.kill()
