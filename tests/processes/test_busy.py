@@ -40,7 +40,7 @@ def test_busy_node_is_named(trio: Cluster, tmp_path: Path) -> None:
         text = str(caught.value)
         assert str(everybody[1]) in text and "busy with job 'The long one'" in text
         assert re.search(r"since \d\d:\d\d:\d\d", text)
-        wait_for(lambda: not trio.agents[0].job_pids() and not trio.agents[2].job_pids(), "the others to be free", 2.0)
+        wait_for(lambda: trio.is_free(trio.agents[0], trio.agents[2]), "the others to be free", 2.0)
         in_time(time.monotonic() - begin, 2.0)
         free = NodeAssignment(trio.key_file).add(0, everybody[0]).add(1, everybody[2])
         assert not trio.run(Sum, tmp_path, nodes=free).error
