@@ -184,6 +184,7 @@ def test_silent_agent(trio: Cluster, tmp_path: Path) -> None:
     others = [coordinator.failures[node] for node in (0, 2)]  # they need not wait for a connection that stands
     assert all(state == "failed" and "PeerLost: Node(" in detail for state, detail in others)
     assert any("Node(1) at" in detail and "its host has been silent" in detail for _, detail in others)
+    wait_for(trio.is_free, "the agent to give its job up")  # which a next try finds there
     in_time(verdict.seconds, 3.0)
 
 
