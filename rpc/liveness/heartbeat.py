@@ -147,8 +147,7 @@ class ProcessStatus(NamedTuple):
 def process_status(pid: int) -> ProcessStatus:
     """Look at a process; "" and 0 where that cannot be seen."""
     with contextlib.suppress(OSError):
-        # behind the last parenthesis: the name may hold any character
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        fields = _stat(Path(f"/proc/{pid}/stat"))
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
         return ProcessStatus(fields[0], ticks / os.sysconf("SC_CLK_TCK"), int(fields[1]), int(fields[_BEGUN]))
     return ProcessStatus("", 0.0)
@@ -202,10 +201,16 @@ def _state_with_threads(pid: int) -> str:
     if state == "S":
         for path in Path(f"/proc/{pid}/task").glob("*/stat"):
             with contextlib.suppress(OSError):  # a thread that has ended meanwhile
-                other = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+                other = _stat(path)[0]
                 if other in WOULD_RUN:
                     return other
     return state
+
+
+def _stat(path: Path) -> list[str]:
+    """Read what the system tells of a process or a thread, from its state on. Raises: OSError."""
+    # behind the last parenthesis: the name may hold any character
+    return path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 @cache
