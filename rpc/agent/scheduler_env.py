@@ -124,7 +124,8 @@ def read_keys(descriptor: int) -> Keyring:
 @contextlib.contextmanager
 def temporary_directory(parent: str | None = None) -> Iterator[str]:
     """Make a directory of our own in `parent`, by default the place of temporary files, which goes with the block."""
-    with TemporaryFolder("agent", parent) as path:
+    folder = TemporaryFolder("agent", parent)
+    with folder as path:
         yield str(path)
 
 
