@@ -836,6 +836,13 @@ def test_a_run_that_went_on_with_one_that_is_not_at_hand_is_neither_true_nor_fal
     alone = Path(shutil.copytree(later, tmp_path / "alone" / "runs" / later.name))
     code, told = verify(alone, capsys)
     assert code == 2 and "which is not beside it and may have had other blocks" in told, told
+    # what differs within the folder does not depend on the first part
+    checkpoint = sorted(alone.glob("Node-0-Retrieve/checkpoints/*.safetensors"))[-1]
+    content = bytearray(checkpoint.read_bytes())
+    content[-1] ^= 1
+    checkpoint.write_bytes(content)
+    code, told = verify(alone, capsys)
+    assert code == 1 and f"{checkpoint.name} " in told and "not beside it" not in told, told
 
 
 @covers("RUN-3", "SUB-45")
