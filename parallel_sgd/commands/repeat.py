@@ -233,7 +233,7 @@ def _first(file: JobFile) -> JobFile:
     first, seen = file, {file.path}
     # as far back as runs lie here: only from the first weights on is everything computed
     while job := first.options.get("resume"):
-        earlier = find_run(file.path.parent.parent.parent, str(job))
+        earlier = find_run(file.path.parent.parent, str(job))
         # a circle of runs would go on for ever
         if earlier is None or (found := JobFile.read(earlier.path)).path in seen:
             break
@@ -395,7 +395,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         unseen = str(first.options.get("resume", "")) if begin is None else ""
         # Runs that go on with each other are at hand, and none of them can say so truly. A checkpoint that has changed is wrong
         # whatever the run began with.
-        if unseen and (damaged or find_run(folder.parent.parent, unseen) is not None):
+        if unseen and (damaged or find_run(folder.parent, unseen) is not None):
             unseen = ""
         start = 0 if begin is None else begin.epoch
         computed = Computed(folder, Path(place, "runs", "latest"), result, start, until, workers, unseen)
