@@ -72,7 +72,15 @@ def write_normal(generator: np.random.Generator, out: Array, deviation: float = 
         generator: source of the random bits.
         out: array of float32 or float64, row by row, which takes the draws.
         deviation: standard deviation.
+
+    Raises ValueError for an array that does not lie row by row, or of another type.
     """
+    if not out.flags.c_contiguous or out.dtype.char not in "fd":
+        # of such a one a reshape would be a copy, and the draws would be lost
+        raise ValueError(
+            f"write_normal() 'out' must lie row by row and hold float32 or float64, got {out.dtype} of shape {out.shape} and "
+            f"strides {out.strides}"
+        )
     flat = out.reshape(-1)
     count = max(1, min(_PAIRS, -(-flat.size // 2)))
     radius, angle, part = np.empty((3, count), np.float32)

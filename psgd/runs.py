@@ -250,7 +250,7 @@ def _show(given: argparse.Namespace) -> int:
     lines += [f"job      {run.job}"]
     if facts["differs"]:
         lines += ["settings that differ from the defaults:"]
-        before = find_run(run.path.parent.parent, facts["differs"].get("resume", ""))
+        before = find_run(run.path.parent, facts["differs"].get("resume", ""))
         differs = facts["differs"] | ({} if before is None else {"resume": before.path.name})
         lines += [f"  {line}" for line in in_columns(list(differs.items())).splitlines()]
     # none for a run without an epoch

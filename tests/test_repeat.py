@@ -364,6 +364,19 @@ def test_runs_that_name_each_other_lead_to_the_one_before(tmp_path: Path, monkey
     assert repeat._first(JobFile.read(second)).path == JobFile.read(first).path
 
 
+def test_a_run_that_goes_on_with_itself_has_no_excuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An earlier run that is not at hand leaves open whether the later one is true; this one is at hand."""
+    run = trained(directory=tmp_path, epoch=2)
+    job = JobFile.read(run).job
+    record = run / "job.toml"
+    for table in run.glob("*/WH-*.csv"):
+        table.write_text(re.sub("(?m)^1,dense_1/bias,.*", f"1,dense_1/bias,{'0' * 64}", table.read_text()))
+    record.write_text(record.read_text().replace("[options]", f'[options]\nresume = "{job}"', 1))
+    write_run_manifest(run, job)
+    code, out, err = psgd(capsys, "verify", run)
+    assert code == 1 and "not beside it" not in out and "after epoch 1 the variable dense_1/bias differs" in out, out + err
+
+
 @pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("spoil", "said", "located"),

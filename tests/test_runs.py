@@ -76,6 +76,10 @@ def test_a_run_that_went_on_names_the_one_before(
     assert ["", "resume", "digits-1"] in rows(psgd(capsys, "show", "digits-2")[1])
     assert ["resume", "default", "digits-1"] in rows(psgd(capsys, "compare", "digits-1", "digits-2")[1])
     assert "of a run with clients" not in Path("compare.html").read_text("utf-8")
+    # also where both were copied into a folder of another name
+    Path("runs").rename("copied")
+    assert ["", "resume", "digits-1"] in rows(psgd(capsys, "show", "copied/digits-2")[1])
+    assert ["resume", "default", "digits-1"] in rows(psgd(capsys, "compare", "copied/digits-1", "copied/digits-2")[1])
 
 
 def test_a_job_that_begins_with_a_model_names_that_of_a_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,10 @@ PLAN_OBJECTS = 64 * 1024
 """Bytes that a plan takes besides its arrays, about."""
 ARRAY_OBJECT = 256
 """Bytes of an array besides its numbers, with the place where it is kept: recurrences have some for each step."""
+LANE_LOSS_BYTES = 32 * 1024**2
+"""Bytes of outputs up to which lanes compute the loss: each has work space of its own, some times as large as its outputs."""
+ROWS = 8
+"""Rows that kernels of the BLAS sum together at most; one place in a group has other last bits than another."""
 INFERENCE = Mode()
 
 Purpose = Literal["train", "score", "predict", "forward"]
@@ -470,6 +474,10 @@ class Runner:
             return None
         ((loss, factor),) = self._taken
         if factor != 1 or not loss._by_sample or not is_ours(type(loss)):
+            return None
+        # The BLAS sums rows in groups from the first one on: a lane that began within a group would have other last bits. And
+        # each lane has work space of its own.
+        if any(each.start % ROWS for each in rows) or plan.output.nbytes > LANE_LOSS_BYTES:
             return None
         losses = np.zeros(len(plan.output), self._dtype)
         final = loss.absorbs is None or self._varied[0]

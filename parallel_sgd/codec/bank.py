@@ -559,9 +559,12 @@ class CodecBank:
         if packets is None:
             return 0
         try:
-            if variable in self.uploads and method == "update_blocks":
-                packets = self._measured(variable, packets)
-            return self._post_all(variable, packets)
+            if variable not in self.uploads or method != "update_blocks":
+                return self._post_all(variable, packets)
+            contents: dict[int, tuple[object, int]] = {}
+            count = self._post_all(variable, packets, contents)
+            self.uploads[variable] = sum(raw for _, raw in contents.values())
+            return count
         except (TypeError, ValueError) as error:
             # a generator of the author's fails in words of its own
             if own_frames(error.__traceback__) or _is_ours(getattr(type(self.codecs[variable]), method)):
@@ -570,19 +573,20 @@ class CodecBank:
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f"{what}{self._of_packet(variable, sender)}") from None
 
-    def _measured(self, variable: int, packets: netEncapsulation | Iterable[netEncapsulation]) -> Iterable[netEncapsulation]:
-        """Note the bytes of the packets of a block, and return them."""
-        if isinstance(packets, netEncapsulation):
-            packets = (packets,)
-        elif not isinstance(packets, Iterable) or isinstance(packets, np.ndarray):
-            raise self._no_packet(variable, packets)
-        every = [*packets]
-        # by object: what goes to several nodes in packets of their own is sent once by a client to its server
-        contents = {id(each.content): each.content for each in every if isinstance(each, netEncapsulation)}
-        self.uploads[variable] = sum(map(content_bytes, contents.values()))
-        return every
+    def _post_all(
+        self,
+        variable: int,
+        packets: netEncapsulation | Iterable[netEncapsulation],
+        contents: dict[int, tuple[object, int]] | None = None,
+    ) -> int:
+        """Post packets; return their number.
 
-    def _post_all(self, variable: int, packets: netEncapsulation | Iterable[netEncapsulation]) -> int:
+        Args:
+            variable: place of the codec.
+            packets: the packets.
+            contents: takes what was sent, and its bytes, by the object's id: what goes to several nodes in packets of their own
+                is there once, as a client would send it to its server.
+        """
         if isinstance(packets, netEncapsulation):
             packets = (packets,)
         # an array is a row of numbers, which are no packets either
@@ -619,6 +623,8 @@ class CodecBank:
                     if shared:
                         row[3] += 1
                         row[4] += raw
+                    if contents is not None:
+                        contents[id(packet.content)] = packet.content, raw
                     wire = raw + overhead
                     self.unsent += wire
                     count += 1
@@ -680,17 +686,3 @@ def _is_usual(content: object, like: Like, forms: tuple[Any, ...]) -> bool:
         and array.dtype.char in "fd"
         and math.isfinite(np.vdot(array, array))
     )
-
-
-def content_bytes(content: object) -> int:
-    """Return the bytes of the arrays, texts and bytes in the content of a packet, without those of single numbers."""
-    if isinstance(content, np.ndarray):
-        return content.nbytes
-    if isinstance(content, (bytes, bytearray, str)):
-        return len(content)
-    if isinstance(content, Mapping):
-        return content_bytes([*content.values()])
-    if isinstance(content, (list, tuple)):
-        return sum(map(content_bytes, content))
-    fields = getattr(content, "__dict__", None)
-    return content_bytes(fields) if isinstance(fields, dict) else 0

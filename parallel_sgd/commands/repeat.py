@@ -233,7 +233,7 @@ def _first(file: JobFile) -> JobFile:
     first, seen = file, {file.path}
     # as far back as runs lie here: only from the first weights on is everything computed
     while job := first.options.get("resume"):
-        earlier = find_run(file.path.parent.parent.parent, str(job))
+        earlier = find_run(file.path.parent.parent, str(job))
         # a circle of runs would go on for ever
         if earlier is None or (found := JobFile.read(earlier.path)).path in seen:
             break
@@ -390,11 +390,15 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             here.shared = has_common_tables(folder, str(file.options.get("mission_title", "")))
         with here if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
             result = job.parallel(nodes, **{**settings, "directory": place})
-        unseen = str(first.options.get("resume", "")) if begin is None else ""
-        start = 0 if begin is None else begin.epoch
-        computed = Computed(folder, Path(place, "runs", "latest"), result, start, until, workers, unseen)
         # checkpoints have their own hashes: what is damaged is not compared
         damaged = list(damaged_checkpoints(folder, epochs))
+        unseen = str(first.options.get("resume", "")) if begin is None else ""
+        # Runs that go on with each other are at hand, and none of them can say so truly. A checkpoint that has changed is wrong
+        # whatever the run began with.
+        if unseen and (damaged or find_run(folder.parent, unseen) is not None):
+            unseen = ""
+        start = 0 if begin is None else begin.epoch
+        computed = Computed(folder, Path(place, "runs", "latest"), result, start, until, workers, unseen)
         wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
         others = other_identities(file, read_identities(computed.again))
         beside = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, Final
 
 from parallel_sgd.record.history import JobHistory
@@ -100,5 +101,9 @@ def _tests(history: JobHistory) -> dict[str, Any]:
     last = max((row["epoch"] for row in history.client_tests), default=0)
     rows = sorted((row for row in history.client_tests if row["epoch"] == last), key=lambda row: (-row["Loss"], row["client"]))
     names = [name for row in rows[:1] for name in row if name not in ("epoch", "client", "of", "samples", "node")]
-    told = [[int(row["client"]), int(row["samples"]), *(row[name] for name in names)] for row in rows[:_MOST_ROWS]]
+    # JSON has no word for a metric that is not defined for the samples of a client
+    told = [
+        [int(row["client"]), int(row["samples"]), *(row[name] if isfinite(row[name]) else str(row[name]) for name in names)]
+        for row in rows[:_MOST_ROWS]
+    ]
     return {"epoch": int(last), "head": ["client", "held out samples", *names], "rows": told}

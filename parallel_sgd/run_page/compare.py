@@ -54,7 +54,7 @@ def _with_names(settings: Mapping[str, str], run: RunRecords) -> Mapping[str, st
     """Return settings in which the run that another one went on from has its name, as long as it lies beside it."""
     if _RESUME not in settings:
         return settings
-    before = find_run(run.folder.parent.parent, settings[_RESUME])
+    before = find_run(run.folder.parent, settings[_RESUME])
     return settings if before is None else {**settings, _RESUME: before.path.name}
 
 

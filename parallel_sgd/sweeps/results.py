@@ -60,7 +60,7 @@ class Row:
         return {**self.told.figures, **{name: float(value) for name, value in counts.items() if value is not None}}
 
     def curve(self, figure: str, per: str) -> dict[int, tuple[float, float]]:
-        """Return the place on an axis and the figure at the end of each epoch, as far as both are told.
+        """Return the place on an axis and the figure at the end of each epoch, as far as both are told and finite.
 
         Args:
             figure: name of the figure, that on test data where there are some.
@@ -69,7 +69,8 @@ class Row:
         found = {}
         for point in self.told.points:
             place, value = point.place(per), point.tested.get(figure)
-            if place is not None and value is not None:
+            # a metric may not be defined for some samples, and a mean with one would be none
+            if place is not None and value is not None and math.isfinite(value):
                 found[point.epoch] = (place, value)
         return found
 

@@ -100,3 +100,13 @@ def test_normal_draws_of_the_words_at_the_ends_are_finite() -> None:
         write_normal(Ends(word), out)  # type: ignore[arg-type]
         assert np.isfinite(out).all()
         assert np.abs(out).max() < 6.77
+
+
+@pytest.mark.parametrize(
+    "out", [np.zeros((4, 6), np.float32)[:, ::2], np.zeros((4, 6)).T, np.zeros(3, int), np.zeros(3, np.float16)]
+)
+def test_normal_draws_are_not_lost_in_a_copy(out: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"'out' must lie row by row and hold float32 or float64, got \w+ of shape \("):
+        write_normal(keyed(0, "a"), out)
+    write_normal(keyed(0, "a"), whole := np.zeros((3, 0, 2)))
+    assert whole.size == 0

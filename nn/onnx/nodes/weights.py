@@ -79,11 +79,14 @@ def batch_norm(call: Call) -> Operand:
 
 def response_norm(call: Call) -> Operand:
     """Return x over a power of the mean square of the channels around each one (Krizhevsky et al., 2012)."""
-    x, size = call.value(0), int(call.given["size"])
+    x, size = call.value(0), int(call.given.get("size", 0))
+    if size < 1:
+        raise call.refuse("'size' must be given, and at least 1", size)
     alpha, beta, bias = (float(call.given.get(name, usual)) for name, usual in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
     rank = len(x.shape)
     if rank < 2 or x.shape[1] in (BATCH, LENGTH):
         raise call.refuse("the channels must be a number that is known", list(x.shape))
+    bounded((x.shape[1], x.shape[1]))
     last = call.builder.orders.turned(x, channels_last(rank))
     apart = np.subtract.outer(np.arange(x.shape[1]), np.arange(x.shape[1]))
     near = ((apart >= -((size - 1) // 2)) & (apart <= size // 2)).astype(np.float64)

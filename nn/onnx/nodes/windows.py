@@ -37,6 +37,9 @@ def _per_axis(call: Call, name: str, axes: int, default: int) -> list[int]:
     found = [int(each) for each in call.given.get(name, [default] * axes)]
     if len(found) != axes:
         raise call.refuse(f"'{name}' must have {axes} numbers", found)
+    # Not each of them reaches an operation of nn that would look at it.
+    if name in ("strides", "dilations", "kernel_shape") and min(found, default=1) < 1:
+        raise call.refuse(f"'{name}' must be at least 1", found)
     return found
 
 
@@ -107,9 +110,13 @@ def convolved(call: Call) -> Operand:
 def transposed(call: Call) -> Operand:
     x, axes = _spatial(call)
     kernel = call.array(1)
+    if kernel.ndim != axes + 2:
+        raise call.refuse(f"the kernel must have {axes + 2} axes", list(kernel.shape))
     strides, size = _per_axis(call, "strides", axes, 1), list(kernel.shape[2:])
     extra = _per_axis(call, "output_padding", axes, 0)
     dilations, groups = _per_axis(call, "dilations", axes, 1), int(call.given.get("group", 1))
+    if groups < 1 or len(kernel) % groups:
+        raise call.refuse(f"'group' must divide the {len(kernel)} channels", groups)
     pads = _cut_off(call, x.shape[1:-1], [span * (cells - 1) + 1 for span, cells in zip(dilations, size, strict=True)], extra)
     if groups > 1 or max(dilations) > 1:
         spans = [dilation * (cells - 1) for dilation, cells in zip(dilations, size, strict=True)]
@@ -148,7 +155,7 @@ def _cut_off(call: Call, lengths: Sequence[int], spans: Sequence[int], extra: Se
     if rule not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise call.refuse("'auto_pad' must be NOTSET, SAME_UPPER, SAME_LOWER or VALID", rule)
     if "output_shape" not in call.given and not rule.startswith("SAME"):
-        return _per_axis(call, "pads", 2 * axes, 0)
+        return [0] * (2 * axes) if rule == "VALID" else _per_axis(call, "pads", 2 * axes, 0)
     if LENGTH in lengths:
         raise call.refuse("the size of the result needs lengths that are known; give 'shapes'", list(lengths))
     usual = [length * stride for length, stride in zip(lengths, strides, strict=True)]
@@ -161,7 +168,8 @@ def _cut_off(call: Call, lengths: Sequence[int], spans: Sequence[int], extra: Se
     ]
     rest = [cells - own for cells, own in zip(whole, wanted, strict=True)]
     if min(rest) < 0:
-        raise call.refuse(f"'output_shape' must be at most {whole}", wanted)
+        which = "'output_shape'" if "output_shape" in call.given else f"the size of the result, {rule} by the strides,"
+        raise call.refuse(f"{which} must be at most {whole}", wanted)
     fewer, more_cells = [cells // 2 for cells in rest], [cells - cells // 2 for cells in rest]
     return [*fewer, *more_cells] if rule == "SAME_UPPER" else [*more_cells, *fewer]
 
@@ -182,8 +190,6 @@ def _as_convolution(
     kernel, axes = call.array(1), len(strides)
     # From (channels, filters of a group, cells) to (filters, channels of a group, cells).
     inner, outer, *size = kernel.shape
-    if groups < 1 or inner % groups:
-        raise call.refuse(f"'group' must divide the {inner} channels", groups)
     turned = kernel.reshape(groups, inner // groups, outer, *size).swapaxes(1, 2).reshape(groups * outer, -1, *size)
     turned = np.flip(turned, tuple(range(2, axes + 2)))
     weights, sources = {"kernel": turned.transpose(*range(2, axes + 2), 1, 0)}, [kernel]
@@ -217,7 +223,9 @@ def _as_convolution(
 def pool(kind: type[Any]) -> Read:
     def read(call: Call) -> Operand:
         x, axes = _spatial(call)
-        size, strides = [int(each) for each in call.given["kernel_shape"]], _per_axis(call, "strides", axes, 1)
+        if "kernel_shape" not in call.given:
+            raise call.refuse("'kernel_shape' must be given", None)
+        size, strides = _per_axis(call, "kernel_shape", axes, 1), _per_axis(call, "strides", axes, 1)
         dilations = _per_axis(call, "dilations", axes, 1)
         lengths = x.shape[1:-1]
         if dilations != [1] * axes:
@@ -262,6 +270,10 @@ def _greatest_apart(call: Call, x: Value, size: Sequence[int], strides: Sequence
         cells = [(window.before, window.after) for window in windows]
     elif call.given.get("ceil_mode", 0):
         cells = _cells_of_whole(lengths, spans, strides, cells)
+    # Names the axis on which there is no window.
+    place(
+        call.title, [length + sum(pair) for length, pair in zip(lengths, cells, strict=True)], size, strides, "valid", dilations
+    )
     if any(map(any, cells)):
         x = _around(call, x, cells, -math.inf)
     for axis, (span, stride, dilation) in enumerate(zip(spans, strides, dilations, strict=True), start=1):

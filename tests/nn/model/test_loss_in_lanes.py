@@ -147,3 +147,30 @@ def test_training_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch
         assert [each.in_lanes is not None for each in model.runner._compiled.values()] == [own]
         found.append((str(history), model.store.values.tobytes(), model.store.buffer_values.tobytes()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("samples", "classes", "within"),
+    [(48, 24, True), (38, 24, False), (50, 24, False), (38, 100, False), (34, 100, False), (64, 2000, False)],
+)
+def test_lanes_that_would_have_other_bits_or_too_much_memory_leave_the_loss_to_the_caller(
+    samples: int, classes: int, within: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of rows by the BLAS depend on the place of a row among those that it sums together."""
+    monkeypatch.setattr("nn.model.runner.blas_threads", lambda: 2)
+    monkeypatch.setattr("nn.plan.stages.HEAVY", 1)
+    monkeypatch.setattr("nn.model.runner.LANE_LOSS_BYTES", 50 * 100 * 4)
+    draw = keyed(2, "lanes")
+    x, label = draw.standard_normal((samples, SIZE)).astype("float32"), draw.integers(0, classes, samples)
+    found: list[Any] = []
+    for own in (True, False):
+        if not own:
+            monkeypatch.setattr(Runner, "_losses_in_lanes", lambda *_: None)
+        model = SequentialModel([-1, SIZE], [Dense(SIZE, "relu"), Dense(classes)])
+        model.setup(Cross_Entropy_With_Softmax())
+        value, seen = model.compute_gradients(x, label)
+        found.append((value, seen.copy(), model.store.gradients.copy()))
+        (compiled,) = model.runner._compiled.values()
+        assert compiled.plan.lanes is not None and (compiled.in_lanes is not None) == (own and within)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)

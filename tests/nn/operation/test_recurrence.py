@@ -40,7 +40,8 @@ def test_windows_cover_every_step_once_and_stay_in_the_cache(time: int, batch: i
 @pytest.mark.parametrize("use_bias", [True, False])
 @pytest.mark.parametrize("kind", [LSTM, GRU, SimpleRNN])
 def test_no_state_before_the_first_step_is_one_of_zeros(kind: Any, use_bias: bool) -> None:
-    """Predictions, losses and gradients have the bits that they have where zeros are given, which are multiplied."""
+    """Predictions, losses and gradients have the bits that they have where zeros are given, which are multiplied: of so few
+    numbers every kernel of the BLAS makes one sum."""
     draw = keyed(0, "zeros")
     data, label = (draw.standard_normal(shape, dtype=np.float32) for shape in ((7, 5, 3), (7, 4)))
     count = 2 if kind is LSTM else 1

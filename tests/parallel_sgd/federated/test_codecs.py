@@ -151,12 +151,23 @@ class Half(Codec):
             self.parts = {}
 
 
-@pytest.mark.parametrize(("workers", "up"), [(1, 3640), (2, 1820), (3, 1820)])
-def test_the_bytes_of_a_client_with_a_codec_of_ones_own(workers: int, up: int, tmp_path: Path) -> None:
+class InTurn(Half):
+    """A class that gives packets one by one, and spoils what it gave when the next one is asked for."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        for packet in super().update_blocks(block_weight):
+            block, packed = packet.content
+            content = (block, {"change": packed["change"].copy()})
+            yield netEncapsulation(packet.targets, content)
+            content[1]["change"].fill(np.nan)
+
+
+@pytest.mark.parametrize(("kind", "workers", "up"), [(Half, 1, 3640), (Half, 2, 1820), (Half, 3, 1820), (InTurn, 2, 1820)])
+def test_the_bytes_of_a_client_with_a_codec_of_ones_own(kind: type[Half], workers: int, up: int, tmp_path: Path) -> None:
     """Those of what it returns; alone, with nobody to send to, it returns nothing, and the change counts as it is."""
     with in_process(workers) as nodes:
         result = ParallelSGD(model("float32"), nn.dataset.ArrayDataset(*arrays())).parallel(
-            nodes, clients=clients(rounds=2), directory=tmp_path, codec=Half, **{**OPTIONS, "epoch": 1}
+            nodes, clients=clients(rounds=2), directory=tmp_path, codec=kind, **{**OPTIONS, "epoch": 1}
         )
     assert {row["bytes_up"] for row in result.history.clients} == {up}
 

@@ -9,6 +9,7 @@ import pytest
 import nn
 from nn.dataset import ArrayDataset
 from parallel_sgd import ParallelSGD, in_process
+from parallel_sgd.federated import Clients
 from parallel_sgd.record.history import JobHistory, mean_of
 from tests.statements import covers
 
@@ -49,3 +50,17 @@ def test_clients_without_a_defined_figure_do_not_count() -> None:
     evaluated = {0: ({}, {"Epoch": [1.0], "Loss": [1.0]})}
     (row,) = JobHistory.of(evaluated, tests=tests).rows  # type: ignore[arg-type]
     assert row["val_clients_auc"] == 0.75 == row["val_clients_auc_worst"] and row["val_clients_Loss"] == 1.5
+
+
+def test_the_page_of_clients_some_of_which_have_no_defined_figure(tmp_path: Path) -> None:
+    """A page is JSON, which has no word for NaN: the held out samples of nearly all clients have one class."""
+    samples = np.random.default_rng(1).normal(size=(120, 5)).astype(np.float32)
+    labels = (np.arange(120) % 24 == 0).astype(np.float32)[:, None]
+    model = nn.model.SequentialModel([-1, 5], [nn.layer.Dense(1, "sigmoid")])
+    model.compile("adam", "binary_crossentropy", ["auc"])
+    data, clients = ArrayDataset(samples, labels, samples, labels), Clients(6, 2, rounds=2, test=0.3)
+    with in_process(2) as nodes:
+        result = ParallelSGD(model, data).parallel(nodes, epoch=1, block_size=8, clients=clients, directory=tmp_path)
+    areas = [row["auc"] for row in result.history.client_tests]
+    assert 0 < sum(map(math.isnan, areas)) < 6 == len(areas)
+    assert result.report is not None and "<td>nan</td>" in result.report.read_text("utf-8")

@@ -93,6 +93,19 @@ def test_the_page_has_curves_by_each_setting_over_epochs_seconds_and_bytes(tmp_p
 
 
 @covers("RES-8")
+def test_a_figure_that_is_not_defined_leaves_a_gap_in_the_curves(tmp_path: Path) -> None:
+    """Such as an area under a curve where the test samples have one class; a page is JSON, which has no word for NaN."""
+    result = result_of(tmp_path)
+    first = result.rows[0].told.points[0]
+    vars(first)["figures"] = {**first.figures, "val_accuracy": math.nan, "val_auc": math.inf}
+    page = write_page(result).read_text("utf-8")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert found is not None
+    lines = json.loads(found[1])["groups"]["codec"]["epoch"]
+    assert [line["points"] for line in lines if line["name"] == "plain"] == [[[2, 0.6]], [[2, 0.5]], [[1, 0.35], [2, 0.7]]]
+
+
+@covers("RES-8")
 def test_a_figure_has_the_mean_of_each_group_in_a_band_of_its_spread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result, drawn = result_of(tmp_path), list[Any]()
     monkeypatch.setattr("parallel_sgd.sweeps.results.put_out", lambda figure, *_: drawn.append(figure))
