@@ -155,7 +155,7 @@ def test_where_the_work_directory_has_a_long_path(own: Cluster, tmp_path: Path) 
     with tempfile.TemporaryDirectory(prefix="psgd-run-") as run_time:
         for number in range(2):
             own.start(1, work=long / str(number), XDG_RUNTIME_DIR=run_time)
-        assert [path.name for path in sorted(Path(run_time).glob("*/*"))] == ["agent.sock"] * 2
+        assert len([*Path(run_time).glob("*/agent.sock")]) == 2
         assert own.run(Seals, tmp_path / "short").results == {0: {1: False}, 1: {0: False}}
         for agent in own.agents:
             agent.end()

@@ -24,6 +24,7 @@ from rpc.agent.children import project_root
 from rpc.launch import local
 from rpc.launch.launcher import end_agents
 from rpc.submit.terminal import Interrupts, ProgressDisplay, interrupted, telling, uninterrupted
+from rpc.support import temporary
 from rpc.support.logs import (
     BRIEF,
     HEADLINE,
@@ -384,7 +385,7 @@ def test_ctrl_c_leaves_no_folder_of_agents(monkeypatch: pytest.MonkeyPatch) -> N
         signal.raise_signal(signal.SIGINT)
         remove(*given, **named)
 
-    monkeypatch.setattr(local.shutil, "rmtree", pressed)
+    monkeypatch.setattr(temporary.shutil, "rmtree", pressed)
     with pytest.raises(KeyboardInterrupt) as told, local.local_agents(1) as agents:
         pass
     assert vars(told.value) and not agents.key_file.parent.exists()
