@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from rpc.support.files import append, open_below, publish
+from rpc.support.files import append, continued, open_below, publish
 from rpc.support.logs import DISK_REFUSES, DISK_TAKES, get_logger
 
 NODE: Final = "Node"
@@ -31,8 +31,8 @@ class Table:
     Args:
         path: the file.
         rows: the first rows.
-        lasting: whether these outlive a loss of power, as those of a part that is over do. Rows that are added do not, so that
-            a table which has only its head need not wait for the disk.
+        lasting: whether these outlive a loss of power, as those of a part that is over do, where they come from another file.
+            Rows that are added do not, so that a table which has only its head need not wait for the disk.
 
     A disk that is full for a moment costs nothing: the file that is there stays until the first rows of this one are written,
     and rows that are refused are kept, with a warning, and go out with a later `save`. No file stays open.
@@ -85,7 +85,8 @@ class Table:
         # a file of an earlier run stays until the first rows of this one are written
         if self._begun:
             append(self._path, self._text, _MODE)
-        else:
+        # a worker that starts again keeps most rows of its tables, or all
+        elif not (self._lasting and continued(self._path, self._text, _MODE)):
             publish(self._path, self._text, _MODE, lasting=self._lasting)
         self._begun, self._text = True, ""
         if self._refused:

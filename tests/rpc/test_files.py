@@ -26,7 +26,7 @@ from rpc.agent.store import JobRecord
 from rpc.elastic.discovery import DiscoveryError, FileDiscovery
 from rpc.errors import SettingsError
 from rpc.submit.run_folder import Run
-from rpc.support.files import MOST_BYTES, publish, read_result, write_result
+from rpc.support.files import MOST_BYTES, continued, publish, read_result, write_result
 from rpc.support.identity import host_name, is_job_id, new_job_id, process_name
 
 from ..statements import covers
@@ -116,6 +116,32 @@ def test_an_address_is_announced_past_what_others_have_planted(tmp_path: Path) -
 class Figures:
     loss: float
     weights: Any
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "in_place"),
+    [
+        ("a,1\nb,2\n", "a,1\n", True),
+        ("a,1\n", "a,1\nä,2\n", True),
+        ("a,1\n", "a,1\n", True),
+        ("a,1\nb,2\n", "a,1\nc,3\n", False),
+        ("", "a,1\n", False),
+        (None, "a,1\n", False),
+    ],
+)
+def test_a_file_is_continued_in_its_place(tmp_path: Path, before: str | None, text: str, in_place: bool) -> None:
+    """Where one content begins with the other; else the file stays as it was, and so does one behind a link or another name."""
+    path = tmp_path / "table.csv"
+    if before is not None:
+        path.write_text(before, "utf-8")
+    assert continued(path, text) == in_place
+    assert path.exists() == (before is not None)
+    assert before is None or path.read_text("utf-8") == (text if in_place else before)
+    for make in (Path.symlink_to, Path.hardlink_to):
+        target, other = tmp_path / "target.csv", tmp_path / f"{make.__name__}.csv"
+        target.write_text("a,1\nb,2\n")
+        make(other, target)
+        assert not continued(other, "a,1\n") and target.read_text() == "a,1\nb,2\n"
 
 
 def test_results_as_files(tmp_path: Path) -> None:

@@ -62,6 +62,23 @@ def test_a_table_waits_for_the_disk_if_it_has_rows_that_must_not_be_lost(tmp_pat
     assert synchronised == ["EV", "ID"]
 
 
+def test_a_worker_that_starts_again_keeps_its_tables_in_their_place(tmp_path: Path, synchronised: list[str]) -> None:
+    """What a table keeps is not written again: none waits for the disk, and a row beyond the position is gone."""
+    metrics = [CategoricalAccuracy().name]
+    report = TrainingReport(tmp_path, "t", 0, metrics)
+    for epoch in (1, 2):
+        report.evaluation(epoch, [0.5, 0.75])
+    report.close()
+    path = tmp_path / "EV-t-N(0).csv"
+    before = path.read_text().splitlines(keepends=True)
+    again = TrainingReport(tmp_path, "t", 0, metrics, Earlier(tmp_path, (1, 0)))
+    assert len(before) == 3 and path.read_text() == "".join(before[:2]) and not synchronised
+    assert (tmp_path / "ID-t-N(0).csv").read_text().splitlines()[1:] == [f'{epoch},"{own_identity()}"' for epoch in (1, 2)]
+    again.evaluation(2, [0.25, 0.5])
+    again.close()
+    assert [row.split(",")[-1].strip() for row in path.read_text().splitlines()] == ["Epoch", "1", "2"] and not synchronised
+
+
 @pytest.mark.parametrize(("level", "is_followed"), [("ERROR", "False"), ("INFO", "True")])
 def test_a_job_whose_console_shows_nothing_is_not_followed(level: str, is_followed: str) -> None:
     """A program may have its console show errors alone; then no tables are read while the job runs."""
