@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import contextlib
 import datetime
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -210,22 +212,24 @@ def called(command: str, root: Path, log: Path) -> int:
         root: the folder where it runs.
         log: the file for what it says.
     """
-    interrupted, decoder = False, codecs.getincrementaldecoder("utf-8")("replace")
-    with (
-        log.open("wb") as writes,
-        log.open("rb") as shown,
-        subprocess.Popen(command.split(), cwd=root, stdout=writes, stderr=subprocess.STDOUT) as process,
-    ):
-        code = None
-        while code is None:
-            try:
-                code = process.wait(_LOOKS)
-            except subprocess.TimeoutExpired:
-                pass
-            except KeyboardInterrupt:
-                interrupted = True
-            sys.stdout.write(decoder.decode(shown.read()))
-            sys.stdout.flush()
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    interrupted: list[int] = []
+    # noted, not raised: it may come while a part is shown
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
+    try:
+        with (
+            log.open("wb") as writes,
+            log.open("rb") as shown,
+            subprocess.Popen(command.split(), cwd=root, stdout=writes, stderr=subprocess.STDOUT) as process,
+        ):
+            code = None
+            while code is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = process.wait(_LOOKS)
+                sys.stdout.write(decoder.decode(shown.read()))
+                sys.stdout.flush()
+    finally:
+        signal.signal(signal.SIGINT, before)
     return INTERRUPTED if interrupted else code
 
 
