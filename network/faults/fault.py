@@ -265,9 +265,16 @@ class _Clause:
         # 'delay' is a kind, but no word of the grammar: it is written +500ms
         elif first not in LINK_KINDS or first == "delay":
             kinds = sorted({*PROCESS_KINDS, *LINK_KINDS} - {"delay"})
+            glued = re.split("[^a-z]", first)[0]
+            if glued in kinds:
+                place = "1@e1.b3" if glued in PROCESS_KINDS else "0-1@e2"
+                raise self._error(f"a blank behind {glued}, as in '{glued} {place}'", repr(first))
             # the sentence goes on behind it
             near = did_you_mean(first, kinds).rstrip("?")
-            raise self._error(f"one of {', '.join(kinds)}, or a delay such as '+500ms', at its begin", f"{first!r}{near}")
+            raise self._error(
+                f"one of {', '.join(kinds)}, or a delay such as '+500ms', at its begin, as in 'kill 1@e1.b3'",
+                f"{first!r}{near}",
+            )
         return self._link_fault(first, fields)
 
     def _process_fault(self, kind: str) -> ProcessFault:

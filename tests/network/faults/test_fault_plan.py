@@ -60,14 +60,19 @@ A_NODE, A_STEP, AN_ATTEMPT = (
     "an attempt such as '@a1' or '@a*'",
 )
 A_TIME, A_SHARE, A_RATE = "a time such as 'for 4s'", "a share above 0 % and up to 100 %", "a rate such as '1mbit'"
+A_KIND = f"one of {', '.join(sorted({*PROCESS_KINDS, *LINK_KINDS} - {'delay'}))}"
 NO_MORE = "nothing more behind it"
 
 
 @pytest.mark.parametrize(
     ("clause", "expects", "got"),
     [
-        ("explode 1@e1.b3", f"one of {', '.join(sorted({*PROCESS_KINDS, *LINK_KINDS} - {'delay'}))}", "'explode'"),
+        ("explode 1@e1.b3", A_KIND, "'explode'"),
         ("delay 0>1", "one of", "'delay'"),
+        ("1:2:3:kill", f"{A_KIND}, or a delay such as '+500ms', at its begin, as in 'kill 1@e1.b3'", "'1:2:3:kill'"),
+        ("killed 1@e1.b3", A_KIND, "'killed'; did you mean 'kill'"),
+        ("kill@1:e2b3", "a blank behind kill, as in 'kill 1@e1.b3'", "'kill@1:e2b3'"),
+        ("cut:0-1", "a blank behind cut, as in 'cut 0-1@e2'", "'cut:0-1'"),
         ("kill", "a node or link behind the kind of fault", "nothing"),
         ("kill 1", f"{A_STEP} behind the node", "none"),
         ("kill 1@a1", A_STEP, "none"),
