@@ -46,12 +46,8 @@ def reduction(kind: Callable[..., Operation], before: str = "", after: str = "")
 
     def read(call: Call) -> Operand:
         x = call.value(0)
-        axes = call.numbers(1, "axes")
-        # Without axes ONNX reduces over all, unless `noop_with_empty_axes` says that none are meant.
-        if not axes:
-            if call.given.get("noop_with_empty_axes", 0):
-                return x
-            axes = list(range(len(x.shape)))
+        if not (axes := _reduced_axes(call, x)):
+            return x
         if before:
             x = call.builder.orders.through(x, lambda each: abs(each) if before == "absolute" else each**2)
         made = reduced(call, x, axes, kind, keep=bool(call.given.get("keepdims", 1)))
@@ -60,15 +56,18 @@ def reduction(kind: Callable[..., Operation], before: str = "", after: str = "")
     return read
 
 
+def _reduced_axes(call: Call, x: Operand) -> list[int]:
+    """Return the axes of a reduction: without any ONNX takes all, unless `noop_with_empty_axes` says that none are meant."""
+    axes = call.numbers(1, "axes") or []
+    return axes if axes or call.given.get("noop_with_empty_axes", 0) else list(range(len(x.shape)))
+
+
 def product(call: Call) -> Operand:
     """Return the product of all elements along axes: halves times halves."""
     x = call.value(0)
-    axes = call.numbers(1, "axes")
-    if not axes:
-        if call.given.get("noop_with_empty_axes", 0):
-            return x
-        axes = list(range(len(x.shape)))
-    axes = [call.axis(axis, len(x.shape)) for axis in axes]
+    if not (given := _reduced_axes(call, x)):
+        return x
+    axes = [call.axis(axis, len(x.shape)) for axis in given]
     for axis in axes:
         count = x.shape[axis]
         if count in (BATCH, LENGTH):
