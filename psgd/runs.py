@@ -30,7 +30,6 @@ _CODES: Final = "Exit codes: 0 done, 1 a file cannot be written or deleted, 2 no
 
 def runs(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd runs`: add its options to `parser`."""
-    parser.allow_abbrev = False  # a misspelt `--delet` deletes nothing
     _add_directory(parser)
     parser.add_argument("--delete", nargs="+", metavar="RUN", help="delete these runs; links then lead to the newest one left")
     parser.add_argument("--force", action="store_true", help="delete also runs that have not ended, as far as can be seen")
