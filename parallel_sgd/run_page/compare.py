@@ -12,9 +12,9 @@ from parallel_sgd.record.defaults import defaults
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, EPOCH, SECONDS, JobHistory
 from parallel_sgd.record.machine import SIMULATED
+from parallel_sgd.record.numbers import figure, seconds
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import is_time_only
-from parallel_sgd.record.summary import seconds
 from rpc.submit.run_folder import find_run
 
 from . import tables
@@ -64,7 +64,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found = {"state": str(outcome.get("state", "not ended"))}
     platform = platform_of(run)
     if not is_time_only(platform):
-        found |= {f"test {name}": f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
+        found |= {f"test {name}": figure(value) for name, value in (outcome.get("figures") or {}).items()}
     if platform:
         found[SIMULATED] = platform
     history = run.history

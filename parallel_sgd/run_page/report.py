@@ -14,6 +14,7 @@ from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.files import MANIFEST, PAGE
 from parallel_sgd.record.history import BYTES, COUNTS, lost_steps
 from parallel_sgd.record.machine import WORKERS_IN_TURN
+from parallel_sgd.record.numbers import seconds
 from parallel_sgd.record.summary import crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
@@ -126,7 +127,7 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     lasted = ""
     if run and isinstance(ended, float):
         # not the training alone, whose seconds stand beside those of one worker
-        lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))} with start and end"
+        lasted = f", took {seconds(max(0.0, ended - run.began / 1e9))} with start and end"
     workers = _workers(records, data)
     told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {workers} worker{'s' * (workers != 1)}."
     restarts = len(outcome.get("incidents") or ())

@@ -18,9 +18,10 @@ from rpc.support.processors import usable_cores
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
 from ..record.history import COUNTED, EPOCH, DealtSteps, Figures, JobHistory, Parts, lost_steps, over_epoch
+from ..record.numbers import seconds
 from ..record.report import model_name
 from ..record.run import JobResult
-from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
+from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, times_of
 from ..record.tables import read_columns, read_table
 from ..run_page.data import effort_in
 from ..run_page.records import RunRecords

@@ -70,6 +70,8 @@ class OptionParser(argparse.ArgumentParser):
     """
 
     _hidden: Sequence[argparse.Action] = ()
+    _words: Sequence[str] = ()
+    """Words of the command line, while it is parsed."""
     meant: Mapping[str, str] = {}
     """Word that is no choice of an argument without a name: the choice to suggest in its place."""
     meant_options: Mapping[str, str] = {}
@@ -112,7 +114,9 @@ class OptionParser(argparse.ArgumentParser):
             namespace: object that gets the options; None: a new one.
         """
         found: argparse.Namespace
+        self._words = sys.argv[1:] if args is None else args
         found, strange = self.parse_known_args(args, namespace)
+        self._words = ()
         if strange:
             joined = "".join(filter(None, map(self._near, strange))).replace("?; did you mean", ",")
             self.error(f"unrecognized arguments: {' '.join(strange)}{joined}")
@@ -189,6 +193,11 @@ class OptionParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Complain by a `message`, and exit with status 2."""
+        # what is missing is often there, behind an option that is none; words behind a script are its own
+        if not any(action.nargs == argparse.REMAINDER for action in self._actions):
+            known = self._option_string_actions
+            strange = [word for word in self._words if word.startswith("--") and word.partition("=")[0] not in known]
+            message += "".join(f"; {word} is no option{near}" for word in strange[:1] if (near := self._near(word)))
         self.complain(message)
         raise SystemExit(2)
 

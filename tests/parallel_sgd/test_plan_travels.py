@@ -73,6 +73,35 @@ def commanded(capsys, *arguments):
     return code, said.out, said.err
 
 
+def test_predicted_columns_have_the_names_of_the_labels_and_scaled_figures_say_so(capsys):
+    """Several labels were `prediction_0`, .., and a mean error of 0.09 of a price in hundreds of thousands told no unit."""
+    draws = np.random.default_rng(0)
+    x = draws.normal(size=(60, 2))
+    lines = ["a,b,cheap,dear"] + [f"{a:.4f},{b:.4f},{100 * a:.3f},{5e5 + 1e5 * b:.1f}" for a, b in x]
+    Path("prices.csv").write_text("\n".join(lines) + "\n")
+    data = CSVDataset("prices.csv", ["cheap", "dear"], label_kind="number")
+    model = nn.model.SequentialModel([-1, 2], [Dense(2)])
+    model.setup("mse", "mae")
+    scaled = NormalizeLabels.of(data)
+    model.save("prices.model", inputs=[data, scaled])
+    code, out, _ = commanded(capsys, "predict", "prices.model", "prices.csv")
+    header, *rows = csv.reader(out.splitlines())
+    assert code == 0 and header == ["cheap", "dear"]
+    table = np.loadtxt("prices.csv", delimiter=",", skiprows=1)
+    predicted = np.array(rows, float)
+    sizes = np.asarray(scaled.std).reshape(-1)
+    error = (np.abs(predicted - table[:, 2:]) / sizes).mean()
+    code, out, _ = commanded(capsys, "evaluate", "prices.model", "prices.csv")
+    first, second = out.splitlines()
+    assert code == 0 and abs(float(first.rpartition("mae ")[2]) / error - 1) < 1e-4
+    assert second == (
+        f"They are of scaled labels, of which 1 is {sizes[0]:.6g} of 'cheap' and {sizes[1]:.6g} of 'dear'; 'psgd predict' "
+        "gives values as the file has them."
+    )
+    model.save("plain.model", inputs=data)
+    assert commanded(capsys, "evaluate", "plain.model", "prices.csv")[1].count("\n") == 1
+
+
 @covers("DAT-2")
 def test_a_job_keeps_the_plan_and_commands_predict_by_it(capsys):
     data = houses()
