@@ -18,7 +18,18 @@ from pathlib import Path
 from types import FrameType, MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "refusal", "refusal_of_module", "warn_of"]
+__all__ = [
+    "NEEDED",
+    "HiddenPackage",
+    "NotInstalled",
+    "check",
+    "is_answer",
+    "is_told",
+    "mark_told",
+    "refusal",
+    "refusal_of_module",
+    "warn_of",
+]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -101,6 +112,19 @@ def is_answer(error: BaseException) -> bool:
         answer = _is_raised_by_us(seen.__traceback__)
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
     return answer
+
+
+def mark_told(stop: KeyboardInterrupt) -> None:
+    """Note that what Ctrl-C has stopped, and what follows from that, is said already: a traceback would say no more."""
+    vars(stop)[_TOLD] = True
+
+
+def is_told(error: BaseException) -> bool:
+    """Return whether an error is a Ctrl-C that `mark_told` has marked."""
+    return bool(vars(error).get(_TOLD))
+
+
+_TOLD = "told"
 
 
 def refusal(

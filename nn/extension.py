@@ -471,18 +471,19 @@ def answering(
     always: tuple[type[Exception], ...] = (),
     users: Callable[[BaseException], types.TracebackType | None] | None = None,
 ) -> Called:
-    """Let a public function raise an error that is an answer to its caller (`is_answer`) without the frames behind the call.
+    """Let a public function raise an error that is an answer to its caller (`is_answer`), or a Ctrl-C whose consequences are
+    said, without the frames behind the call.
 
     Args:
         function: the function or method.
         misfit: given the arguments of a call that raised TypeError, returns the answer where they do not fit, else None: the
             error is then one of the function's own.
-        always: kinds of errors that are answers wherever they were raised; TypeError and ValueError are looked at.
+        always: kinds of errors that are answers wherever they were raised; TypeError, ValueError and OSError are looked at.
         users: returns the frames of an error that the user's own code has raised, of any kind, from that code on, else None:
             the error is then raised with these.
     """
 
-    told: tuple[type[Exception], ...] = (TypeError, ValueError, *always) if users is None else (Exception,)
+    told: tuple[type[Exception], ...] = (TypeError, ValueError, OSError, *always) if users is None else (Exception,)
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -500,6 +501,12 @@ def answering(
             if own is not None:
                 # with its cause and its context, which are the user's, too
                 raise error.with_traceback(own)  # noqa: B904
+            raise
+        except KeyboardInterrupt as stop:
+            from _psgd_packages import is_told  # noqa: PLC0415 - for errors alone
+
+            if is_told(stop) and not sys.flags.dev_mode:
+                raise stop.with_traceback(None) from None
             raise
 
     return call  # type: ignore[return-value]

@@ -391,7 +391,9 @@ def test_an_answer_shows_the_line_of_the_user_and_none_of_ours_behind_the_call()
         model.compile("adam", "crossentropy")
     with pytest.raises(TypeError, match="'batch_size' must be a positive integer") as wrong_type:
         model.fit(np.ones((2, 4)), np.ones((2, 3)), batch_size="two")  # type: ignore[arg-type]
-    for caught in (wrong_loss, wrong_type):
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: 'absent\.model'") as wrong_file:
+        nn.model.Model.load("absent.model")
+    for caught in (wrong_loss, wrong_type, wrong_file):
         assert frames_of(caught.value) == [own, "call"]
         assert caught.value.__cause__ is None and caught.value.__suppress_context__
     with pytest.raises(TypeError, match="Dense has no argument 'unit'") as wrong_argument:
