@@ -71,6 +71,16 @@ def check(package: str) -> None:
     """
     needed = dict.fromkeys(other for name in (package, *NEEDED[package]) for other in _OF_OTHERS.get(name, ()))
     lacking = [name for name in needed if name not in sys.modules and importlib.util.find_spec(name) is None]
+    for name in needed.keys() - {*lacking}:
+        # each of them is a folder: a single file is one of the user's
+        found = sys.modules[name].__spec__ if name in sys.modules else importlib.util.find_spec(name)
+        if found is not None and found.origin and found.submodule_search_locations is None:
+            _tell_alone()
+            raise HiddenPackage(
+                f"{found.origin} hides the library {name!r}, which Parallel-SGD needs: rename this file, or start the program "
+                "where it is not on Python's path.",
+                name=name,
+            )
     if lacking:
         _tell_alone()
         listed = f"{', '.join(lacking[:-1])} and {lacking[-1]}" if lacking[1:] else lacking[0]

@@ -255,7 +255,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         reason = f"{error.strerror} (nothing was replaced)"
         if isinstance(error, FileNotFoundError):
             reason = f"There is no folder {str(target.parent)!r}"
-        raise OSError(error.errno, reason, str(target)) from error
+        raise OSError(error.errno, reason, str(target)) from None
     finally:
         # where none could be made there may be none to remove, and the first error says why
         with contextlib.suppress(OSError):
