@@ -31,7 +31,7 @@ from .driver.remote_run import run_on_agents
 from .errors import NOT_BEGUN, JobFailed
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
-from .options.job_options import MEANT, ON_CPUS, JobOptions, options
+from .options.job_options import MEANT, NODES, ON_CPUS, JobOptions, options
 from .options.make_spec import make_spec, planned_faults, with_data, with_population
 from .options.spec import JobSpec
 from .record.call import asked_by, call_of
@@ -73,6 +73,8 @@ def called_with(
                 unknown = next((name for name in given if name not in signature.parameters), None)
                 if unknown is None:
                     problem = unfit(f"{method.__name__}()", [*signature.parameters.values()][1:], args, given)
+                    if not args and "nodes" not in given:
+                        problem = f"{method.__name__}() needs 'nodes', {NODES}"
                     raise TypeError(problem) from None
                 # names of other libraries, with those that are meant here
                 hint = did_you_mean(unknown, (*signature.parameters, *MEANT), quoted=False, meant=MEANT)

@@ -315,7 +315,7 @@ class Network(
         if path is None:
             show("plot()", {"image/svg+xml": draw(type(self).__name__, Diagram(self.graph))}, "model.svg")
             return
-        target = arguments.path("plot()", "path", path, "a file")
+        target = arguments.new_path("plot()", "path", path, "a file")
         if not target.lower().endswith(".svg"):
             raise ValueError(f"plot() 'path' must end in .svg, got {target!r}")
         tensor_files.write_file(target, draw(type(self).__name__, Diagram(self.graph)).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sized
 from importlib.util import find_spec
@@ -189,6 +190,10 @@ def directory(name: str, value: Any) -> Path:
     """Check that a value is a path."""
     if not isinstance(value, (str, Path)):
         raise TypeError(f"'{name}' must be a path, got {value!r}")
+    if advice := arguments.as_on_windows(os.fspath(value)):
+        raise ValueError(
+            f"'{name}' must be a path as this system writes it, got {os.fspath(value)!r}: it is one name here, {advice}"
+        )
     return Path(value)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -49,11 +51,16 @@ _SECTIONS: Final = (
 )
 
 
-def write_report(folder: Path) -> Path:
+def write_report(folder: str | os.PathLike[str]) -> Path:
     """Write `report.html` and the timeline into the folder of a run, from the files in it; return the path of the page.
+
+    Args:
+        folder: the folder, as `runs/latest`.
 
     Raises: OSError.
     """
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "No folder of a run", os.fspath(folder))
     return write_page(RunRecords.read(folder))
 
 
