@@ -22,7 +22,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import answering, checked_call, is_ours, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
-from rpc.submit import SHRINK, Retry, telling, uninterrupted
+from rpc.submit import SHRINK, Retry, refuse_busy, telling, uninterrupted
 from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 from rpc.user_code import users_trace
@@ -282,12 +282,33 @@ def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) ->
 
         result = run_here(spec, arrays, followers)
     else:
-        # only a busy node is waited for; each try is a submission of its own
-        result = Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
+        result = Retry(spec.options.wait, NodeBusy).call(_Submission(spec, arrays, followers))
     with spared("The look at the faults that never struck"):
         if spec.options.fault:
             _tell_idle_faults(result, spec)
     return result
+
+
+class _Submission:
+    """Submission of a job, called again while a node is busy.
+
+    Args:
+        spec: the job.
+        arrays: its data set.
+        followers: of the job.
+    """
+
+    def __init__(self, spec: JobSpec, arrays: Arrays, followers: Followers | None) -> None:
+        self._spec, self._arrays, self._followers = spec, arrays, followers
+        self._is_late = False
+
+    def __call__(self) -> JobResult:
+        """Raises: NodeBusy, and what `run_on_agents` raises."""
+        # a try may come each second for hours: it costs the nodes that are free no process, and no record of a job
+        if self._is_late:
+            refuse_busy(self._spec.options.nodes)
+        self._is_late = True
+        return run_on_agents(self._spec, self._arrays, self._followers)
 
 
 def _tell_idle_faults(result: JobResult, spec: JobSpec) -> None:
