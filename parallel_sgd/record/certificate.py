@@ -211,6 +211,13 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
             yield f"{name} has several hashes of {_few(twice)}"
 
 
+def _went_on(run: Path, file: JobFile) -> bool:
+    """Tell if the tables of a run show that an attempt went on with those of another one, or with fewer workers."""
+    begun = sorted((node, epoch) for node, epoch, _ in told_by_tables(run) if node >= 0)
+    # an attempt that begins afresh writes all tables anew
+    return bool(read_parts(run)) or begun != [(node, 1) for node in range(file.workers)]
+
+
 def _begins(run: Path) -> dict[int, set[int]]:
     """Return the epochs with which a worker began again with a part of a training that went on, by worker."""
     parts = {part.epoch + 1 for parts in read_parts(run).values() for part in parts}
@@ -408,7 +415,8 @@ class Computed:
     def _has_same_steps(self, file: JobFile) -> bool:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
         # a failure, a resumption or another number of workers makes other rows of steps, with the same weights
-        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=file.fetched or is_left(self.run))
+        untold = (file.fetched or is_left(self.run)) and _went_on(self.run, file)
+        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=untold)
         calm = not hurt and "resume" not in file.options and self.start == 0
         # in this process many workers may share a state and tables, as processes never do
         shared = {

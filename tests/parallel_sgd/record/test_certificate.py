@@ -785,6 +785,24 @@ def test_a_run_that_began_again_is_not_accused_where_it_was_fetched(
     assert code == 0 and "were not computed again: TR-*.csv, LEDGER-*.csv" in told, told
 
 
+@covers("RUN-4")
+@pytest.mark.parametrize("policy", ["restart", "shrink"])
+def test_steps_of_a_run_that_was_fetched_are_compared_where_no_attempt_went_on(
+    policy: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its nodes tell of no attempt that failed, but their tables tell whether one went on with those of another."""
+    edit(run / "outcome.json", lambda content: content["settings"].update(on_failure=policy))
+    edit(run / "outcome.json", lambda content: content["settings"].pop("writers"))
+    rewrite(run, "job.toml", lambda text: "fetched = true\n" + text.replace("seed = ", f'on_failure = "{policy}"\nseed = '))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 0 and "TR-" not in told, told
+    rewrite(run, "Node-1-*/TR-*.csv", lambda text: re.sub(r"(?m)^([^,]*,2,3,.*),[^,]*$", r"\1,0.75", text))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "TR-P-SGD-N(1).csv: row " in told, told
+
+
 @covers("RUN-3")
 @pytest.mark.parametrize("sync", ["SynchronizedSGD", "AsynchronizedSGD"])
 def test_a_worker_that_began_again_in_a_later_epoch_is_not_accused(run: Path, sync: str) -> None:

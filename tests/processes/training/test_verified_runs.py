@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 from psgd import cli
 
@@ -85,15 +86,20 @@ def test_each_node_of_each_attempt_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 @covers("RUN-3", "RUN-4")
-@pytest.mark.parametrize("ps", [False, True])
+@pytest.mark.parametrize(
+    ("ps", "options"),
+    [(False, {}), (True, {}), (False, {"on_failure": "restart"}), (False, {"on_failure": "restart", "fault": "kill 1@e2.b3"})],
+    ids=["plain", "server", "restart", "restarted"],
+)
 @pytest.mark.long
 def test_a_run_that_was_fetched_is_equal(
-    ps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ps: bool, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has what its nodes keep of it; the submitter's own has more."""
     with cluster(tmp_path / "cluster") as made:
         made.start(2 + ps)
-        result = digits_job().parallel(made.nodes(2, ps), epoch=2, assignment_type=FOUR_BLOCKS, directory=tmp_path)
+        nodes = made.nodes(2, ps)
+        result = digits_job().parallel(nodes, epoch=2, assignment_type=FOUR_BLOCKS, directory=tmp_path, **options)
         workers = tmp_path / "worker.json"
         addresses = [str(agent.address) for agent in made.agents]
         workers.write_text(json.dumps({"Worker": addresses[:2], **({"PS": addresses[2]} if ps else {})}))
@@ -104,6 +110,8 @@ def test_a_run_that_was_fetched_is_equal(
         code = cli.main(["verify", str(run)])
         told = capsys.readouterr()
         assert code == 0 and "the folder agrees with itself" in told.out, told
+        # rows of steps are other ones where an attempt went on with those of another
+        assert ("TR-*.csv" in told.out) == ("fault" in options), told
 
 
 @pytest.mark.long
