@@ -36,8 +36,9 @@ CLIENTS: Final = "CL"
 """Kind of the table of the clients that a worker has trained, which only jobs with clients have."""
 CLIENT_COLUMNS: Final = (
     *("Seconds", "Epochs", "Batches", "Round", "Slot", "Client", "Samples", "Steps"),
-    *("First loss", "Last loss", "Norm", "Bytes up", "Bytes down", "Begins", "Arrives", "Missed"),
+    *("First loss", "Last loss", "Norm", "Bytes up", "Bytes down", "Begins", "Arrives", "Missed", "of"),
 )
+"""Its columns. `of` is how many clients the round has, by which a reader knows those whose rows were lost with a worker."""
 CLIENT_TESTS: Final = "CT"
 """Kind of the table of clients on samples that are held out, of which each worker evaluates some."""
 CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "of", "Samples", "Loss")

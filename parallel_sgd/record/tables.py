@@ -168,7 +168,7 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
     ),
 }
 #: Types of columns that tables of earlier releases lack.
-_FURTHER: Final[Mapping[str, Mapping[str, Convert]]] = {"DE": {"Workers": _COUNT, "Owner": _peer}}
+FURTHER: Final[Mapping[str, Mapping[str, Convert]]] = {"DE": {"Workers": _COUNT, "Owner": _peer}, "CL": {"of": _COUNT}}
 
 
 @dataclass
@@ -204,7 +204,7 @@ class TableRows:
             what = f"lacks the column {lacking[0]!r}" if lacking else "has a head with equal names, or too many"
             raise RecordError(f"is no table of this kind: it {what}")
         # a table of several workers has the first, too; a loss that is not finite ends a training
-        known = {**known, NODE: _NODE_NUMBER, "Loss": _number, **_FURTHER.get(self.kind, {})}
+        known = {**known, NODE: _NODE_NUMBER, "Loss": _number, **FURTHER.get(self.kind, {})}
         self._converts = [known.get(name, other) for name in self.head]
         self.columns = {name: [] for name in self.head}
 
