@@ -20,7 +20,9 @@ from ..batch_sync.sync import SynchronizedSGD
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
 from ..engine.accounts import BATCH_COLUMNS, Times
+from ..engine.progress import NOBODY, START, Position
 from ..options.job_options import options
+from .bounds import MOST_WORKERS
 from .claims import ELSEWHERE, computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
 from .contents import checkpoints_of, has_common_tables, is_hurt, is_left, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
@@ -31,7 +33,8 @@ from .job_record import MODEL_FILE
 from .outcome import read_outcome
 from .run import RunManifest
 from .settings import text_of
-from .tables import read_hashes, read_identities, read_table, told_at_the_start, told_by_tables
+from .tables import FURTHER, read_hashes, read_identities, read_parts, read_table, told_at_the_start, told_by_tables
+from .tables import node_of as number_of
 from .verification import changed_settings
 from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
@@ -96,7 +99,8 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         return
     # after a failure a worker that takes what has arrived may begin in a later epoch than it was in
     in_turn = not hurt or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
-    yield from _gaps(epochs, set() if once else _parts_begin(run), in_turn=in_turn)
+    yield from _gaps(epochs, {} if once else _begins(run), in_turn=in_turn)
+    yield from _other_parts(run, file, outcome, once=once)
     if once:
         yield from _begun_late(run, epochs)
     if not epochs or damaged:
@@ -207,19 +211,58 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
             yield f"{name} has several hashes of {_few(twice)}"
 
 
-def _parts_begin(run: Path) -> set[int]:
-    """Return the epochs with which parts of a training that went on begin, by the tables of its workers."""
-    tables = (read_table(Door(run), path.relative_to(run))[0] for path in run.glob("Node-[0-9]*-Retrieve/DE-*.csv"))
-    return {int(epoch) for table in tables for epoch in table.get("Epochs", ())}
+def _went_on(run: Path, file: JobFile) -> bool:
+    """Tell if the tables of a run show that an attempt went on with those of another one, or with fewer workers."""
+    begun = sorted((node, epoch) for node, epoch, _ in told_by_tables(run) if node >= 0)
+    # an attempt that begins afresh writes all tables anew
+    return bool(read_parts(run)) or begun != [(node, 1) for node in range(file.workers)]
 
 
-def _gaps(epochs: Epochs, begins: Collection[int], *, in_turn: bool) -> Iterator[str]:
+def _begins(run: Path) -> dict[int, set[int]]:
+    """Return the epochs with which a worker began again with a part of a training that went on, by worker."""
+    parts = {part.epoch + 1 for parts in read_parts(run).values() for part in parts}
+    found: dict[int, set[int]] = {}
+    # a process of its own was there from then on: one table alone excuses nothing
+    for node, epoch, _ in told_by_tables(run):
+        if epoch in parts:
+            found.setdefault(node, set()).add(epoch)
+    return found
+
+
+def _other_parts(run: Path, file: JobFile, outcome: Mapping[str, Any], *, once: bool) -> Iterator[str]:
+    """Yield where tables of the parts of a training that went on differ from each other, or tell impossible parts."""
+    known = {node: parts for node, parts in read_parts(run).items() if parts and all(part.workers for part in parts)}
+    if once and known:
+        yield f"the table of the parts of the training (DE-*.csv) of node {next(iter(known))} has some, and no attempt failed"
+    # of simulated nodes only the first attempt is told, and hosts that come begin an attempt without a failure
+    attempts = {1 + len(outcome.get("incidents", ())), *(attempt for _, attempt, _ in told_at_the_start(run))}
+    # parts of an earlier run, which may have had other blocks, count, too; a submitter that has left knows the first attempts
+    whole = not (file.fetched or is_left(run) or "resume" in file.options)
+    most = max(attempts) if whole else math.inf
+    workers = max(file.workers, file.blocks) if "resume" not in file.options else MOST_WORKERS
+    first = next(iter(known.values()), [])
+    for node, parts in known.items():
+        name = f"the table of the parts of the training (DE-*.csv) of node {node}"
+        # a worker that is no more has those until then
+        if parts != first and node < first[-1].workers:
+            yield f"{name} differs from that of node {next(iter(known))}"
+        if len(parts) > most:
+            yield f"{name} has {len(parts)} parts, and there were {most} attempts"
+        if parts[0].position != START or any(part.position >= then.position for part, then in pairwise(parts)):
+            yield f"{name} has parts that do not follow each other from the start"
+        if wrong := [part for part in parts if not 1 <= part.workers <= workers]:
+            yield f"{name} tells {wrong[0].workers} workers, and there can be {workers}"
+        if wrong := [then for part, then in pairwise(parts) if not (then.owner == NOBODY or 0 <= then.owner < part.workers)]:
+            yield f"{name} tells that training went on with the state of node {wrong[0].owner}, and there was none"
+
+
+def _gaps(epochs: Epochs, begins: Mapping[int, Collection[int]], *, in_turn: bool) -> Iterator[str]:
     """Yield the rows that the hash tables lack: each worker has all variables of each epoch from its first to its last, or
     (unless `in_turn`) of each that it has at all.
 
     Args:
         epochs: the hashes.
-        begins: epochs with which parts of the training begin: a worker may have been away in the parts before.
+        begins: epochs with which each worker began again: it may have been away in the parts of the training before.
         in_turn: whether a worker has no gaps within a part.
     """
     variables = sorted({variable for rows in epochs.values() for variable in rows})
@@ -228,7 +271,7 @@ def _gaps(epochs: Epochs, begins: Collection[int], *, in_turn: bool) -> Iterator
         for node in {node for values in rows.values() for node in values}:
             spans.setdefault(node, []).append(epoch)
     for node, those in sorted(spans.items()):
-        if in_turn and any(each - before > 1 and each not in begins for before, each in pairwise(those)):
+        if in_turn and any(each - before > 1 and each not in begins.get(node, ()) for before, each in pairwise(those)):
             yield f"the table of the weights of node {node} lacks an epoch between {those[0]} and {those[-1]}"
         for epoch in those:
             without = [variable for variable in variables if node not in epochs[epoch].get(variable, {})]
@@ -282,6 +325,8 @@ class Computed:
         until: the last epoch that it was asked for.
         workers: the number of workers that computed.
         unseen: the job with which the run, or one that it went on with, went on, and which is not at hand.
+        last: whether it ends as the run does; else all workers went on behind it with the state of one of them.
+        begun: position with which it began.
     """
 
     run: Path
@@ -291,32 +336,41 @@ class Computed:
     until: int
     workers: int
     unseen: str = ""
+    last: bool = True
+    begun: Position = START
 
     def differences(self, file: JobFile, epochs: Epochs) -> Iterator[str]:
         """Yield the claims of the run that the computation does not bear out: weights, evaluations, models, figures.
 
         Claims about the end of the run (models, figures) are compared where its last epoch was computed.
         """
-        # rows behind the start alone: those before were taken from the checkpoint
-        computed = {epoch: rows for epoch, rows in read_hashes(self.again).items() if epoch > self.start}
+        # Rows behind the start alone: those before were taken from the checkpoint. An epoch within which the run went on with
+        # another state was computed to its end, too.
+        most = math.inf if self.last else self.until
+        computed = {epoch: rows for epoch, rows in read_hashes(self.again).items() if self.start < epoch <= most}
         last = max(computed, default=0)
-        if last != self.until:
+        # where nothing was left to train there is nothing but the end
+        if last != self.until and self.start < self.until:
             yield f"training ends after epoch {last} when it is computed again, the run's tables end after epoch {self.until}"
             return
         if (clients := JobFile.read(self.again).population) != file.population:
             yield f"its clients are {file.population or 'none'}, computed are {clients or 'none'}"
             return
         # with other nodes only sets of values can be compared
-        same_nodes = len(_node_numbers(epochs)) == len(_node_numbers(computed))
+        same_nodes = len(_node_numbers(self._within(epochs))) == len(_node_numbers(computed))
+        # all workers have the state of one of them where they went on with it
+        joint = 0 if self.last else self.until
         # one sentence is enough: from the first difference on all epochs differ
-        weights = next(_weights(epochs, computed, same_nodes), "")
+        weights = next(_weights(epochs, computed, same_nodes, joint), "")
         if weights:
             yield weights
         yield from self._evaluations(epochs, same_nodes)
-        if self.until == max(epochs):
+        if self.last and self.until == max(epochs):
             yield from self._models(same_nodes)
             yield from self._figures()
         yield from self._checkpoints(same_nodes)
+        if not self.last:
+            return
         dealt = () if self.workers == file.workers else ("assignment_type", "redundancy")
         yield from other_words(self.run, self.again, file, dealt)
         if self._has_same_steps(file):
@@ -327,16 +381,17 @@ class Computed:
             if not depend_on_hosts(self.run, self.again, file):
                 yield from wrong_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
 
-    def begun_anew(self) -> bool:
-        """Tell if an attempt of the run went on with other workers, each of which has a state of its own: what these remembered
-        began anew then, which no computation from the start does.
+    def _within(self, epochs: Epochs) -> Epochs:
+        """Return the rows of the epochs that were computed."""
+        return {epoch: rows for epoch, rows in epochs.items() if self.start < epoch <= self.until}
+
+    def is_untold(self) -> bool:
+        """Tell if the run may have gone on without the memory of single workers, and its tables are of a release that did not
+        tell it.
         """
-        nodes: dict[int, set[int]] = {}
-        for node, attempt, _ in told_at_the_start(self.run):
-            if node >= 0:
-                nodes.setdefault(attempt, set()).add(node)
+        untold = any(not part.workers for parts in read_parts(self.run).values() for part in parts)
         # of the computation, since those of the run may be deleted
-        return len({*map(len, nodes.values())}) > 1 and any(
+        return untold and any(
             Snapshot.read(_content(path)).header.personal for path in checkpoints_of(self.again) if node_of(path) >= 0
         )
 
@@ -360,7 +415,8 @@ class Computed:
     def _has_same_steps(self, file: JobFile) -> bool:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
         # a failure, a resumption or another number of workers makes other rows of steps, with the same weights
-        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=file.fetched or is_left(self.run))
+        untold = (file.fetched or is_left(self.run)) and _went_on(self.run, file)
+        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=untold)
         calm = not hurt and "resume" not in file.options and self.start == 0
         # in this process many workers may share a state and tables, as processes never do
         shared = {
@@ -375,6 +431,9 @@ class Computed:
             other = computed_table(path, self.again)
             mine, theirs = _rows(path), iter(()) if other is None else _rows(other)
             name, (head, computed) = path.relative_to(self.run).as_posix(), (next(mine, []), next(theirs, []))
+            # tables of earlier releases lack some columns at the end
+            if head == computed[: len(head)] and {*computed[len(head) :]} <= FURTHER.get(kind, {}).keys():
+                computed, theirs = head, (row[: len(head)] for row in theirs)
             if head != computed:
                 yield f"{name}: row 1 is {_row(head)}, computed is {_row(computed)}"
                 continue
@@ -393,8 +452,10 @@ class Computed:
         last = max(epochs)
         for path in sorted(self.run.glob("Node-[0-9]*-Retrieve/EV-*.csv")):
             node, rows = node_of(path), _evaluations(path)
+            # rows of a worker that is no more lie in the folder of another one
+            own = number_of(path.name) if number_of(path.name) in theirs else None
             # other nodes than the run had: any node of the computation stands for all
-            other = theirs.get(node if same_nodes else min(theirs, default=0), {})
+            other = theirs.get(node if same_nodes else min(theirs, default=0), {}) if own is None else theirs[own]
             known = {str(epoch) for epoch in range(1, last + 1)}
             numbers = [int(epoch) for epoch in rows if epoch in known]
             # curves follow the table
@@ -404,6 +465,8 @@ class Computed:
             for epoch, told in rows.items():
                 if epoch not in known:
                     yield f"node {node}: its table has an evaluation after epoch {epoch!r}, and the run has {last}"
+                elif not self.last and int(epoch) == self.until and told in [each.get(epoch) for each in theirs.values()]:
+                    continue  # that of the state with which it went on
                 elif self.start < int(epoch) <= self.until and told != other.get(epoch):
                     found = _told(other.get(epoch, []))
                     yield f"node {node}: the evaluation after epoch {epoch} is {found}, its table says {_told(told)}"
@@ -466,7 +529,7 @@ class Computed:
     def not_computed(self, epochs: Epochs) -> list[str]:
         """Return the checkpoints that the computation has nothing to compare with: a node saved them within an epoch, or their
         state is that of one worker of an attempt that failed."""
-        same_nodes = len(_node_numbers(epochs)) == len(_node_numbers(read_hashes(self.again)))
+        same_nodes = len(_node_numbers(self._within(epochs))) == len(_node_numbers(read_hashes(self.again)))
         within = [path for path in checkpoints_of(self.run) if self.start < _epoch_of(path) <= self.until]
         return [
             path.relative_to(self.run).as_posix()
@@ -476,7 +539,9 @@ class Computed:
 
     def _same_checkpoint(self, path: Path, *, same_nodes: bool) -> Path | None:
         """Return the checkpoint of the computation that one of the run must be equal to; None where it has none."""
-        if not self.start < _epoch_of(path) <= self.until:
+        # where all went on with the state of one worker, there may be that, or the own one
+        joint = not self.last and position_of(path.name) == Position(self.until, 0)
+        if joint or not self.start < _epoch_of(path) <= self.until:
             return None
         theirs = [each for each in checkpoints_of(self.again) if each.name == path.name]
         own = next((each for each in theirs if node_of(each) == node_of(path)), None) if same_nodes else None
@@ -496,12 +561,13 @@ def other_identities(file: JobFile, now: Identities) -> list[str]:
     return differences(was, [text for texts in now.values() for text in texts], portable=portable)
 
 
-def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool) -> Iterator[str]:
+def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool, joint: int) -> Iterator[str]:
     for epoch in sorted(computed):
         for variable in dict.fromkeys([*epochs.get(epoch, {}), *computed[epoch]]):
             mine, theirs = epochs.get(epoch, {}).get(variable, {}), computed[epoch].get(variable, {})
             for node, value in sorted(mine.items()):
-                if value not in ({theirs[node]} if same_nodes and node in theirs else set(theirs.values())):
+                own = same_nodes and node in theirs and epoch != joint
+                if value not in ({theirs[node]} if own else set(theirs.values())):
                     yield f"after epoch {epoch} the variable {variable} differs from that of the run"
             if not mine:
                 yield f"after epoch {epoch} the tables of the weights lack the variable {variable}"
