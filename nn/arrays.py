@@ -16,6 +16,7 @@ __all__ = [
     "Array",
     "Block",
     "DType",
+    "MaybeNone",
     "OwnMemory",
     "Scratch",
     "Shape",
@@ -33,6 +34,9 @@ Array: TypeAlias = NDArray[Any]
 """An array of NumPy, of any type."""
 DType: TypeAlias = Literal["float32", "float64"] | str
 """The types that a model computes in."""
+MaybeNone: TypeAlias = Any
+"""In a union in place of None, as in typeshed, for a value that is there after a call that the program itself makes: editors
+complete the other types, and type checkers demand no test for None."""
 Shape: TypeAlias = tuple[int, ...]
 """Lengths of axes; the batch is `BATCH`."""
 

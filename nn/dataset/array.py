@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
-from nn.arrays import Array, refuse_masked
+from nn.arrays import Array, MaybeNone, refuse_masked
 from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw, joined
 from nn.dataset.plan.cells import Cells, text_of
 from nn.dataset.plan.decide import Wishes
@@ -144,12 +144,12 @@ class ArrayDataset(DrawingDataset):
         return self._plan
 
     @property
-    def columns(self) -> list[str] | None:
+    def columns(self) -> list[str] | MaybeNone:
         """The names of the numbers in x; None of arrays."""
         return self._plan.names if self._plan.columns else None
 
     @property
-    def classes(self) -> list[str] | None:
+    def classes(self) -> list[str] | MaybeNone:
         """The texts that the class numbers stand for, in their order; None where the labels are numbers."""
         return self._plan.classes
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn.activation.sigmoids import Sigmoid, Softmax
-from nn.arrays import Array, is_rows
+from nn.arrays import Array, MaybeNone, is_rows
 from nn.extension import renamed
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
 from nn.loss.decisions import Binary_Cross_Entropy, BinaryLoss
@@ -28,7 +28,7 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
     _inputs: Plan | None = None
 
     @property
-    def inputs(self) -> Plan | None:
+    def inputs(self) -> Plan | MaybeNone:
         """The plan by which `predict`, `evaluate` and `fit` make samples of rows; None where there is none.
 
         It may be set to a plan, a data set that has one, a transform, or a list of one of these and the transforms behind it.

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -91,6 +91,12 @@ class Network(
         self.input_shape = None if input_shape is None else Placeholder(input_shape).shape
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)
+
+    @overload
+    def __call__(self, x: Value | Sequence[Value] | Mapping[str, Value], training: bool = False) -> Node | Any: ...
+
+    @overload
+    def __call__(self, x: Any, training: bool = False) -> Any: ...
 
     @checked_call
     def __call__(self, x: Any, training: bool = False) -> Any:

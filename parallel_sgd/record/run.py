@@ -27,6 +27,7 @@ from urllib.parse import quote
 
 from network.names import missing
 from nn import arguments
+from nn.arrays import MaybeNone
 from nn.dataset.interface import Arrays
 from nn.extension import listed
 from nn.model import Model
@@ -120,7 +121,7 @@ class JobResult(Results):
         self.failures = dict(failures or {})
         self.restarts = restarts
         self.ledger = ledger
-        self.simulated = simulated
+        self.simulated: Simulated | MaybeNone = simulated
         self.report: Path | None = None
         self.signature: Path | None = None
 
