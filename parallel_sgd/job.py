@@ -269,6 +269,8 @@ def _prepared(
     spec = with_data(spec, arrays)
     made = check_data(work.model, arrays, work.transform, spec.plan, work.data, warn)
     # of large data, which workers transform, the number of samples is not known here
+    if made is not None:
+        spec = replace(spec, made=(len(made[0]), len(made[2])))
     if made is not None and spec.options.fault:
         # where workers come and go, later attempts may have other batches
         epochs = None if spec.policy == SHRINK else spec.options.epoch

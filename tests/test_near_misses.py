@@ -86,7 +86,6 @@ NEAR: dict[str, tuple[Callable[[], Any], str]] = {
     "file of a table": (lambda: make_dataset("rows.parquet"), "takes what pandas.read_parquet('rows.parquet') reads"),
     "csv file": (lambda: make_dataset("a/rows.csv.gz"), "got 'a/rows.csv.gz', a file; write csv:path=a/rows.csv.gz,label="),
     "tsv file": (lambda: make_dataset("rows.tsv"), r"a file; write csv:path=rows.tsv,label=COLUMN,delimiter=\t"),
-    "npz file": (lambda: make_dataset("rows.npz"), "got 'rows.npz', a file; write npz:path=rows.npz"),
     "folder": (lambda: make_dataset(str(ROOT / "docs")), "a folder; images in folders, one per class, are imagefolder:path="),
     "data set": (lambda: make_dataset("digit"), "did you mean 'Digits'?"),
     "transform": (lambda: make_transform("shufle"), "did you mean 'Shuffle'?"),

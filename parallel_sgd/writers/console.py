@@ -82,7 +82,7 @@ class JobConsole:
         workers = f"{self._workers} worker{'s' * (self._workers != 1)}"
         server = " and a parameter server" if nodes.has_parameter_server else ""
         epochs = f"{given.epoch} epoch{'s' * (given.epoch != 1)}"
-        words = f"{workers}{server} {place}, {train:,} training and {test:,} test samples, {epochs}"
+        words = f"{workers}{server} {place}, {self._spec.samples(train, test, ',')}, {epochs}"
         _log.info("%s: %s", given.mission_title, words, extra=BRIEF)
         if isinstance(nodes, InProcessNodes) and nodes.simulated:
             _log.info("hosts    %s", nodes.simulated, extra=BRIEF)

@@ -24,6 +24,7 @@ from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.options.forms import Weights
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.record.verification import rows_that_differ
+from tests.parallel_sgd.record.test_certificate import edit, sealed_again
 from tests.statements import covers
 
 ROW = {"city": "Bern", "area": "120,5", "built": "1999-02-01", "kind": "small"}
@@ -100,6 +101,29 @@ def test_predicted_columns_have_the_names_of_the_labels_and_scaled_figures_say_s
     )
     model.save("plain.model", inputs=data)
     assert commanded(capsys, "evaluate", "plain.model", "prices.csv")[1].count("\n") == 1
+
+
+def test_samples_that_a_transform_makes_are_counted(capsys, caplog):
+    """Windows of 24 of 80 rows are 57, of which 800 said nothing; `verify` takes runs of releases that told the rows alone."""
+    caplog.set_level("INFO")
+    Path("tides.csv").write_text("hour,level\n" + "".join(f"{5 + hour},{hour % 12 / 6 - 1}\n" for hour in range(100)))
+    data = CSVDataset("tides.csv", "level", label_kind="number", split="last")
+    model = nn.model.SequentialModel([-1, 24, 2], [nn.layer.Flatten(), Dense(1)])
+    model.setup("mse")
+    job = ParallelSGD(model, data, Windows(24, past=True).add(Normalize()))
+    result = job.parallel(in_process(2), epochs=1, block_size=8)
+    made = Windows(24, past=True)(*data.load())
+    words = f"80 training and 20 test samples ({len(made[0])} and {len(made[2])} after the transform)"
+    assert words.startswith("80 training and 20 test samples (56 and 20")
+    assert sum(words in each for each in caplog.messages) == 1
+    assert len(result.history.steps) == -(-len(made[0]) // 16)
+    told = json.loads((result.folder / "outcome.json").read_text())["settings"]["data"]
+    assert told.endswith(f", {words}")
+    assert commanded(capsys, "verify", "runs/latest")[0] == 0
+    edit(result.folder / "outcome.json", lambda content: content["settings"].update(data=told.partition(" (")[0]))
+    sealed_again(result.folder)
+    code, _, said = commanded(capsys, "verify", "runs/latest")
+    assert code == 0, said
 
 
 @covers("DAT-2")
