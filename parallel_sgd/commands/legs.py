@@ -11,7 +11,7 @@ from rpc.submit import Run
 
 from ..checkpoint.locate import HeldCheckpoints, stores_of_run
 from ..engine.progress import NOBODY, START, Position
-from ..record.tables import read_parts
+from ..record.tables import read_parts, told_at_the_start
 
 
 class Leg(NamedTuple):
@@ -50,13 +50,22 @@ def legs_of(run: Path, start: int, until: int, workers: int, *, asked: bool) -> 
     begin, end = Position(start, 0), Position(until, 0)
     lost = [part for part in parts if part.owner != NOBODY and max(begin, START) < part.position <= end]
     if not lost:
-        return [Leg.whole(start, until, workers)]
+        return [Leg.whole(start, until, workers if asked else _began_afresh(run, workers))]
     borders = [*(part.position for part in lost), end]
     first = next((part.workers for part in reversed(parts) if part.position <= begin), workers)
     legs = [Leg(begin, borders[0], workers if asked else first)]
     for part, border in zip(lost, borders[1:], strict=True):
         legs.append(Leg(part.position, border, workers if asked else part.workers, part.owner))
     return legs
+
+
+def _began_afresh(run: Path, workers: int) -> int:
+    """Return the number of workers that trained from the start: those of a later attempt where the first one left nothing."""
+    attempts: dict[int, int] = {}
+    for node, attempt, _ in told_at_the_start(run):
+        attempts[attempt] = attempts.get(attempt, 0) + (node >= 0)
+    # with parts an attempt went on, and where none has lost a state the number of workers decides nothing
+    return workers if len(attempts) < 2 or read_parts(run) else attempts[max(attempts)] or workers
 
 
 def begins_anew(run: Path, epoch: int) -> bool:

@@ -330,8 +330,9 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     if signature.state == "bad" or (signer is not None and signature.state != "good"):
         return _tell(given, signature, {"equal": None}, "Nothing was computed again.", EXIT_FAILED)
     file = JobFile.read(folder)
-    # writers would write again; all else comes from the file
-    options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
+    # writers would write again, and hosts that come decide nothing about the bits; all else comes from the file
+    without: dict[str, Any] = {"writers": [], **({"discovery": None} if "discovery" in file.unnamed else {})}
+    options = _merged(file, without, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
     last, most = max(epochs, default=0), file.options.get("epoch")
     if most is not None and last > most:
@@ -416,7 +417,18 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
                 result = job.parallel(nodes, **own)
             again = Path(place, str(number), "runs", "latest")
             last_leg = following is None
-            computed = Computed(folder, again, result, leg.begin.epoch, leg.end.epoch, leg.workers, unseen, last_leg, leg.begin)
+            computed = Computed(
+                folder,
+                again,
+                result,
+                leg.begin.epoch,
+                leg.end.epoch,
+                leg.workers,
+                unseen,
+                last_leg,
+                leg.begin,
+                None if last_leg else leg.end,
+            )
             every.append(computed)
             # of a leg within an epoch there is nothing to compare
             if last_leg or leg.end.epoch > leg.begin.epoch:

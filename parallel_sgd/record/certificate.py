@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from nn.tensor_files import MAX_FILE, ModelFileError, parse
 from rpc.job import PORTABLE
-from rpc.submit import AGAIN, REDUNDANT, Run
+from rpc.submit import AGAIN, REDUNDANT, SHRINK, Run
 
 from ..batch_sync.sync import SynchronizedSGD
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
@@ -22,7 +22,7 @@ from ..checkpoint.store import position_of
 from ..engine.accounts import BATCH_COLUMNS, Times
 from ..engine.progress import NOBODY, START, Position
 from ..options.job_options import options
-from .bounds import MOST_WORKERS
+from .bounds import MOST_EPOCHS, MOST_WORKERS
 from .claims import ELSEWHERE, computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
 from .contents import checkpoints_of, has_common_tables, is_hurt, is_left, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
@@ -48,6 +48,8 @@ _TIMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Options of which a run tells another value than that which was asked for: the one that this became, or another path.
 _RESOLVED: Final = ("checkpoint_every", "commit_every", "discovery", "resume")
+#: Options that stand for others.
+_OTHER_NAMES: Final = ("epochs", "job_title")
 #: Fields of a checkpoint's header that the settings of a run decide on.
 _OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule", "clients")
 
@@ -66,7 +68,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     outcome, begun = read_outcome(Door(run)), Run.read(run)
     # in one attempt; a fetched run does not tell how many it had
     hurt = is_hurt(outcome, file.options, fetched=file.fetched or is_left(run))
-    once = not (hurt or file.fetched or "resume" in file.options or "discovery" in file.options)
+    once = not (hurt or file.fetched or "resume" in file.options or _has_discovery(file))
     if once:
         yield from _other_witnesses(run)
     yield from _other_environment(run, outcome)
@@ -128,8 +130,13 @@ def _excuses(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
     if lost and not (policy == REDUNDANT or (policy is None and copies > 1)):
         yield f"{OUTCOME} says that node {_few([*map(str, lost)])} was lost, and this run could not do without it"
     # of a run that was fetched the discovery of nodes, which restarts it, too, is not told
-    if outcome.get("incidents") and policy not in AGAIN and "discovery" not in file.options and not file.fetched:
+    if outcome.get("incidents") and policy not in AGAIN and not (_has_discovery(file) or file.fetched):
         yield f"{OUTCOME} says that an attempt failed, and this run was not to start again"
+
+
+def _has_discovery(file: JobFile) -> bool:
+    """Tell if hosts may have come and gone; a function that finds them has no text in the file."""
+    return "discovery" in {*file.options, *file.unnamed}
 
 
 def _other_witnesses(run: Path) -> Iterator[str]:
@@ -140,6 +147,8 @@ def _other_witnesses(run: Path) -> Iterator[str]:
     tables = {node_of(path) for path in run.glob("Node-[0-9]*-Retrieve/ID-*.csv")}
     if without := sorted(tables - {node for node, *_ in own}):
         yield f"the tables of identities (ID-*.csv) of node {_few([*map(str, without)])} have no row"
+    if again := sorted(node for node, rows in Counter(node for node, *_ in own).items() if rows > 1):
+        yield f"the tables of identities (ID-*.csv) of node {_few([*map(str, again)])} tell several processes"
     # none where the disk was full
     told = Counter((node, text) for node, _, text in at_the_start)
     if wrong := sorted({node for node, _, text in own if told and told[node, text] != 1}):
@@ -151,15 +160,22 @@ def _other_witnesses(run: Path) -> Iterator[str]:
 def _other_settings(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
     """Yield the settings that outcome.json, and so the page of the run, tells otherwise than job.toml."""
     # the page shows these, so a changed outcome.json would show a run that was not
-    told = outcome.get("settings", {})
-    for name, about in options():
+    told, known = outcome.get("settings", {}), dict(options())
+    # of a run that was fetched the page has the words of its record
+    beside = {"data", "transform", *(["workers"] if file.fetched else [])}
+    for name, value in told.items():
+        # the names of earlier releases stand for others, which have the value
+        if (name not in known and name not in beside) or (name in _OTHER_NAMES and value != "None"):
+            yield f"{OUTCOME} says {name!r} {value}, and no run has that"
+    for name, about in known.items():
         if name not in told or about.flag is None or name in (*_RESOLVED, *file.unnamed):
             continue
         # what decides is compared with the computation, which has some of its own
         compared = not about.flag.decides or name in ELSEWHERE
         value = file.options.get(name)
         if value is None:
-            unsaid = ("fail", REDUNDANT) if name == "on_failure" else ("None",)
+            policies = ("fail", REDUNDANT, *([SHRINK] if _has_discovery(file) else []))
+            unsaid = policies if name == "on_failure" else ("None",)
             # by default it depends on the policy
             wrong = compared and told[name] not in unsaid and name != "min_workers"
         elif isinstance(value, (bool, str)):
@@ -327,6 +343,7 @@ class Computed:
         unseen: the job with which the run, or one that it went on with, went on, and which is not at hand.
         last: whether it ends as the run does; else all workers went on behind it with the state of one of them.
         begun: position with which it began.
+        end: position behind which all workers went on with another state; None for the end of the last epoch.
     """
 
     run: Path
@@ -338,6 +355,7 @@ class Computed:
     unseen: str = ""
     last: bool = True
     begun: Position = START
+    end: Position | None = None
 
     def differences(self, file: JobFile, epochs: Epochs) -> Iterator[str]:
         """Yield the claims of the run that the computation does not bear out: weights, evaluations, models, figures.
@@ -370,10 +388,13 @@ class Computed:
             yield from self._figures()
         yield from self._checkpoints(same_nodes)
         if not self.last:
+            yield from self._steps_of_parts(file)
             return
         dealt = () if self.workers == file.workers else ("assignment_type", "redundancy")
         yield from other_words(self.run, self.again, file, dealt)
-        if self._has_same_steps(file):
+        if not self._has_same_steps(file):
+            yield from self._steps_of_parts(file)
+        else:
             for kind, skipped in {**_STEPS, **_TIMES}.items():
                 yield from self._steps(kind, skipped, whole=self.until == max(epochs))
             if self.until == max(epochs):
@@ -424,6 +445,29 @@ class Computed:
             for each in (file, JobFile.read(self.again))
         }
         return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1 and len(shared) == 1
+
+    def _steps_of_parts(self, file: JobFile) -> Iterator[str]:
+        """Compare the rows of block steps of a training that went on with those of the computation: each that is there must be
+        one of these. A killed worker may have taken some along.
+        """
+        parts = next(iter(read_parts(self.run).values()), [])
+        end = self.end or Position(self.until, 0)
+        ends = [*(part.position for part in parts[1:]), end]
+        workers = {part.workers for part, over in zip(parts, ends, strict=False) if over > self.begun and part.position < end}
+        # other workers have other steps, and so have copies of blocks; rounds of clients may have been broken off
+        if workers != {self.workers} or file.options.get("redundancy", 1) != 1 or file.population:
+            return
+        computed = {number_of(path.name): _steps_in(path) for path in self.again.glob("Node-[0-9]*-Retrieve/TR-*.csv")}
+        for path in sorted(self.run.glob("Node-[0-9]*-Retrieve/TR-*.csv")):
+            number = number_of(path.name)
+            # a table of all workers of a process has no number
+            left = Counter(computed.get(number, ()))
+            for place, row in enumerate(_steps_in(path), 2) if number in computed and number is not None else ():
+                if self.begun <= _position_in(row) < end:
+                    left[row] -= 1
+                    if left[row] < 0:
+                        yield f"{path.relative_to(self.run).as_posix()}: row {place} is .. {_row([*row])}, and was not computed"
+                        break
 
     def _steps(self, kind: str, skipped: Collection[str], *, whole: bool) -> Iterator[str]:
         """Compare the rows of tables of steps, but for some columns; where not all was computed, as far as that goes."""
@@ -576,6 +620,18 @@ def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool, joint: int) -> 
 def _rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a table as texts, so that numbers that are not finite are compared, too."""
     return csv.reader(Door(path.parent).text(path.name, MOST_TABLE).splitlines())
+
+
+def _steps_in(path: Path) -> list[tuple[str, ...]]:
+    """Return the rows of a table of block steps without the time, which no computation has again."""
+    return [tuple(row[1:]) for row in [*_rows(path)][1:]]
+
+
+def _position_in(row: Sequence[str]) -> Position:
+    """Return the position before the batch of a row without its time; behind all where it tells none."""
+    if not all(each.isdecimal() for each in row[:2]) or len(row) < 2:
+        return Position(MOST_EPOCHS, 0)
+    return Position(int(row[0]) - 1, int(row[1]) - 1)
 
 
 def _evaluations(path: Path) -> dict[str, list[dict[str, str]]]:

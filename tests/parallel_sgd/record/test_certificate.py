@@ -903,6 +903,38 @@ def test_false_parts_are_named(
     assert code == 1 and said in told, told
 
 
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("kind", ["restarted", "restarted within an epoch", "resumed by fewer workers"])
+def test_steps_of_a_run_that_went_on_must_have_been_computed(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A killed worker takes rows along, so that some may be lacking; none may be another."""
+    if kind == "restarted":
+        with simulated(2) as nodes:
+            options = {**OPTIONS, "on_failure": "restart", "fault": "kill 1@e2.b2"}
+            run = folder_of(job().parallel(nodes, directory=tmp_path, **options))
+    else:
+        run = began_anew(kind, tmp_path)
+    rewrite(run, "Node-1-*/TR-*.csv", lambda text: "".join(text.splitlines(keepends=True)[:-1]))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 0 and "the folder agrees with itself" in told, told
+    rewrite(run, "Node-1-*/TR-*.csv", lambda text: re.sub(r"(?m)^([^,]*,2,1,.*),[^,]*$", r"\1,0.75", text, count=1))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "TR-P-SGD-N(1).csv: row " in told and "and was not computed" in told, told
+
+
+@covers("RUN-4")
+@pytest.mark.parametrize(("name", "value"), [("epochs", "500"), ("job_title", "better"), ("learn_rate", "0.1")])
+def test_outcome_tells_no_further_settings(name: str, value: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page would show them; names of earlier releases stand for others."""
+    edit(run / "outcome.json", lambda content: content["settings"].update({name: value}))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and f"outcome.json says '{name}' {value}, and no run has that" in told, told
+
+
 @covers("RUN-4")
 def test_a_run_without_a_failure_has_no_parts(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (run / "Node-0-Retrieve" / "DE-P-SGD-N(0).csv").write_text(
