@@ -122,6 +122,9 @@ class Network(
         values = in_order(f"{type(self).__name__} 'x'", x, names)
         shape = values[0].shape if self.input_shape is None else self.input_shape
         graph = self._graph = self._trace(shape)
+        if not self._trainable:
+            # Frozen before it had variables.
+            self.trainable = False
         for name, value, entry in zip(names, values, graph.inputs, strict=True):
             if not isinstance(value, Value) or value.shape != entry.shape:
                 found = value.shape if isinstance(value, Value) else type(value).__name__
