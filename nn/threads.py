@@ -21,6 +21,7 @@ from nn.arrays import Array
 __all__ = [
     "Team",
     "adding_product",
+    "adding_product_of_rows",
     "blas_threads",
     "describe_blas",
     "describe_kernels",
@@ -320,6 +321,32 @@ def _adding(product: Any, a: Array, b: Array) -> Callable[[int], None]:
         # 101: row by row, 112: turned, 111: not
         # A factor of 1.0 before the matrix as well: the product is added to it.
         product(101, 112, 111, m, n, k, 1.0, first, apart, second, n, 1.0, place, n)
+
+    return add
+
+
+def adding_product_of_rows(a: Array, b: Array, out: Array) -> Callable[[], None]:
+    """Return a function that adds a @ b.T to `out`, for three matrices of one type of which rows may lie apart.
+
+    Args:
+        a, b: the factors, (m, k) and (n, k), which are read with each call.
+        out: the sum, (m, n).
+    """
+    product = _product(a.dtype)
+    if product is None:
+
+        def by_numpy() -> None:
+            np.add(out, np.matmul(a, b.T), out=out)
+
+        return by_numpy
+    (m, k), n = a.shape, len(b)
+    # Of a single row NumPy may tell any distance to the next one.
+    apart = [max(matrix.shape[1], matrix.strides[0] // matrix.itemsize) for matrix in (a, b, out)]
+    places = [matrix.ctypes.data for matrix in (a, b, out)]
+
+    def add(_kept: tuple[Array, Array, Array] = (a, b, out)) -> None:
+        # 101: row by row, 111: not turned, 112: turned; a factor of 1.0 before the sum as well: the product is added to it
+        product(101, 111, 112, m, n, k, 1.0, places[0], apart[0], places[1], apart[1], 1.0, places[2], apart[2])
 
     return add
 

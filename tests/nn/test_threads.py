@@ -1,4 +1,4 @@
-"""Copies of matrices by the BLAS behind NumPy."""
+"""Copies and sums of products of matrices by the BLAS behind NumPy."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,8 @@ import pytest
 
 from nn import threads
 from nn.arrays import Array
-from nn.threads import multiplies_small, transpose
+from nn.random import keyed
+from nn.threads import adding_product_of_rows, multiplies_small, transpose
 
 
 def rows_apart(rows: int, columns: int, more: int, dtype: type[np.generic]) -> Array:
@@ -51,3 +52,27 @@ def test_small_products_are_fast_by_the_kernels_of_the_blas(monkeypatch: pytest.
     ):
         monkeypatch.setattr(threads, "_openblas", lambda blas=blas: blas)
         assert multiplies_small() is expected
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("blas", [True, False])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (4, 1, 5), (1, 6, 3), (17, 9, 8)])
+def test_products_of_rows_that_lie_apart_are_added(
+    monkeypatch: pytest.MonkeyPatch, dtype: type[np.floating], blas: bool, m: int, n: int, k: int
+) -> None:
+    if not blas:
+        monkeypatch.setattr(threads, "_openblas", lambda: None)
+    draw = keyed(0, "rows")
+    a, b, whole = (draw.standard_normal((rows, columns + 3)).astype(dtype) for rows, columns in ((m, k), (n, k), (m, n)))
+    before = whole.copy()
+    add = adding_product_of_rows(a[:, :k], b[:, 2 : k + 2], whole[:, 1 : n + 1])
+    for times in (1, 2):
+        add()
+        expected = before[:, 1 : n + 1] + times * (a[:, :k] @ b[:, 2 : k + 2].T)
+        np.testing.assert_allclose(whole[:, 1 : n + 1], expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(np.delete(whole, range(1, n + 1), axis=1), np.delete(before, range(1, n + 1), axis=1))
+    # with the numbers that the factors have when it is called
+    a.fill(0)
+    held = whole.copy()
+    add()
+    np.testing.assert_array_equal(whole, held)
