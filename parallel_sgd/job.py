@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from .options.make_spec import make_spec, planned_faults, with_data, with_popula
 from .options.spec import JobSpec
 from .record.call import asked_by, call_of
 from .record.history import EPOCH
-from .record.run import JobResult, write_run_manifest
+from .record.run import JobResult, Trained, write_run_manifest
 from .record.spared import spared
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Work(NamedTuple):
     transform: AbsTransformer | None
 
 
-class ParallelSGD:
+class ParallelSGD(Generic[Trained]):
     """Job that trains a model on the data set with all nodes that `parallel` is given.
 
     Args:
@@ -129,8 +129,8 @@ class ParallelSGD:
     """
 
     @checked_call
-    def __init__(self, model: Model, data: AbsDataset, transform: AbsTransformer | None = None) -> None:
-        self._model = arguments.instance("ParallelSGD", "model", model, Model)
+    def __init__(self, model: Trained, data: AbsDataset, transform: AbsTransformer | None = None) -> None:
+        self._model: Trained = arguments.instance("ParallelSGD", "model", model, Model)
         if isinstance(data, (tuple, list, np.ndarray)):
             raise TypeError(
                 f"ParallelSGD 'data' must be a data set, got {type(data).__name__}: give "
@@ -174,7 +174,7 @@ class ParallelSGD:
         return table("ParallelSGD", ["part", ""], rows)
 
     @called_with(JobOptions)
-    def parallel(self, options: JobOptions) -> JobResult:
+    def parallel(self, options: JobOptions) -> JobResult[Trained]:
         """Train on all `nodes` and return the mean of their last evaluations.
 
         It takes the fields of `JobOptions` as arguments; docs/options.md tells type, default and meaning of each.
@@ -182,7 +182,9 @@ class ParallelSGD:
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the job
         could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
-        return run_job(work_of(self), options)
+        result: Any = run_job(work_of(self), options)  # its models are of the class of this one
+        trained: JobResult[Trained] = result
+        return trained
 
 
 def work_of(job: ParallelSGD) -> Work:

@@ -47,7 +47,9 @@ def bigram_loss(train: Array, x: Array, y: Array, vocabulary: int) -> float:
     return min(float(-np.log((seen + c * single[y]) / (of_first + c)).mean()) for c in 2.0 ** np.arange(-3, 12))
 
 
-def train(options: argparse.Namespace, data: TokenText, steps: int, nodes: NodeAssignment, folder: str) -> JobResult:
+def train(
+    options: argparse.Namespace, data: TokenText, steps: int, nodes: NodeAssignment, folder: str
+) -> JobResult[nn.model.Transformer]:
     """Train a new model on the nodes."""
     model = nn.model.Transformer(
         data.tokens.vocabulary, data.length, options.features, blocks=options.blocks, rotary=True, tied=True, seed=1

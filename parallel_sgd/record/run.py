@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 from urllib.parse import quote
 
 from network.names import missing
@@ -66,6 +66,15 @@ _NODE: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 # the page, a signature and its key may appear or change after the manifest was written
 _LATER: Final = (PAGE, "model.sig", "model.pub")
 FORMAT: Final = "psgd.manifest/2"
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # with it `JobResult` alone is that of a `Model`, as in Python 3.13
+
+    Trained = TypeVar("Trained", bound=Model, default=Model, covariant=True)
+else:
+    from typing import TypeVar
+
+    Trained = TypeVar("Trained", bound=Model)
+"""The class of the model of a job, which the trained ones have, too."""
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -80,7 +89,7 @@ _MEANT: Final = {
 }
 
 
-class JobResult(Results):
+class JobResult(Results, Generic[Trained]):
     """Mean of every figure over the workers, rounded once, as a dict of floats that prints as one, with `loss` for `Loss`.
 
     Args:
@@ -104,7 +113,7 @@ class JobResult(Results):
     def __init__(
         self,
         figures: Mapping[int, Mapping[str, float]],
-        models: Mapping[int, Model],
+        models: Mapping[int, Trained],
         files: Mapping[int, list[Path]],
         accounts: Mapping[int, NodeAccounts],
         job_id: str,
@@ -114,7 +123,7 @@ class JobResult(Results):
         simulated: Simulated | None = None,
     ) -> None:
         super().__init__(_means(figures))
-        self.models = dict(models)
+        self.models: dict[int, Trained] = dict(models)
         self.files = dict(files)
         self.accounts: Mapping[int, NodeAccounts] = accounts if isinstance(accounts, AccountsOfNodes) else dict(accounts)
         self.job_id = job_id

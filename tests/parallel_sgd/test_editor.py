@@ -32,7 +32,8 @@ from nn import Input
 from nn.layer import Dense
 from nn.model import Functional, Model, SequentialModel
 from nn.value import Value
-from parallel_sgd import ParallelSGD
+from nn.dataset import Digits
+from parallel_sgd import JobResult, ParallelSGD
 from parallel_sgd.batch_sync import StaleSynchronous
 from parallel_sgd.codec import FirstCopy, SizeAdaptive, TopK
 from network import NodeAssignment
@@ -74,6 +75,11 @@ def right(job: ParallelSGD, model: SequentialModel, nodes: NodeAssignment) -> No
     single = Model(x := Input([-1, 8]), Dense(2)(x))
     twice: Functional = Model(x, single(x))
     SequentialModel.load("sequential.model").layers.pop()
+    ParallelSGD(model, Digits()).parallel(nodes).models[0].layers.pop()
+    after(job.parallel(nodes))
+
+def after(result: JobResult) -> None:
+    print(result.models[0].evaluate, result.simulated.seconds)
 
 def talk(com: Communication) -> object:
     sender, value = com.get_one()
