@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset
+from nn.dataset.plan.kinds import LeftOut
+from nn.dataset.plan.plan import Plan
 from nn.threads import has_bits, limited_to_one_thread
 from rpc.agent.kernel_sets import runnable
 from rpc.job import BITS, PORTABLE
@@ -36,6 +38,7 @@ from ..record.keys import PublicKey, SigningKey
 from ..record.outcome import read_outcome
 from ..record.paths import as_seen
 from ..record.run import RunManifest
+from ..record.settings import short
 from ..record.signing import Signature, sign_run, signature_of
 from ..record.simulated import cut_short
 from ..record.tables import read_hashes, read_identities
@@ -215,8 +218,21 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
     except ValueError as error:
         raise _OtherData(f"The data set {told} of the run is damaged: {error}") from error
     if changed:
-        raise _OtherData(f"The data set {told} is not the one of the run: {changed}.")
+        raise _OtherData(f"The data set {told} is not the one of the run: {changed}.{_columns_kept(file, data, options)}")
     return data
+
+
+def _columns_kept(file: JobFile, data: AbsDataset, options: argparse.Namespace) -> str:
+    """Return the way on for a run of a release that took row numbers for a feature, as a sentence; else ""."""
+    plan = getattr(data, "plan", None)
+    left = [column.name for column in plan.columns if isinstance(column, LeftOut)] if isinstance(plan, Plan) else []
+    # a type, a shape and checksums
+    shape = file.rows.get("train_x", "").split(" ")[1:2]
+    if not left or not shape or not shape[0].endswith(f"x{len(getattr(data, 'columns', ())) + len(left)}"):
+        return ""
+    given = short("dataset", options.dataset)
+    took = ", ".join(map(repr, left))
+    return f" An older release took {took} for a feature, as index=None does: 'psgd run RUN --dataset \"{given},index=None\"'."
 
 
 def _check_model(file: JobFile) -> None:
