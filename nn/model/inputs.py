@@ -16,7 +16,7 @@ from nn.model.ending import gives_probabilities
 from nn.model.scored_network import ScoredNetwork
 
 if TYPE_CHECKING:
-    from nn.dataset.plan.kinds import Unknown
+    from nn.dataset.plan.kinds import UnknownTexts
     from nn.dataset.plan.plan import Plan
 
 __all__ = ["Answers", "Planned", "answers", "probabilities"]
@@ -44,7 +44,7 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
     if not TYPE_CHECKING:  # editors offer no former names
         rows_as_samples = renamed("_rows_as_samples")
 
-    def _rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
+    def _rows_as_samples(self, owner: str, x: Any, unknown: UnknownTexts | None = None) -> Any:
         """Return samples: rows and integers as the plan encodes them, all else as it is.
 
         Args:
@@ -140,7 +140,7 @@ class Answers(NamedTuple):
     columns: Sequence[str] | None = None
 
 
-def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
+def answers(model: Planned, x: Any, unknown: UnknownTexts | None = None) -> Answers:
     """Return the predictions of a model for rows or samples, by the names of its plan.
 
     Args:

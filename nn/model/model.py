@@ -39,7 +39,7 @@ from nn.value.value import Node, Value, Variable
 _Kind = TypeVar("_Kind", bound="Model")
 
 if TYPE_CHECKING:
-    from nn.dataset.plan.kinds import Unknown
+    from nn.dataset.plan.kinds import UnknownTexts
     from nn.dataset.transforms.buckets import Buckets
     from nn.model.functional import Ends, Entries
     from nn.value.graph import Placeholder
@@ -259,7 +259,7 @@ class Model(
         x: Any,
         batch_size: int = 1024,
         *,
-        unknown: Unknown | None = None,
+        unknown: UnknownTexts | None = None,
         buckets: Buckets | Sequence[int] | None = None,
     ) -> Any:
         """Return the output for every sample, an array; of several outputs a list, or where they are named by a dict, a dict.
@@ -727,7 +727,7 @@ class Functional(Model, configured=True):
     def _adds_losses(self) -> bool:
         return bool(self.graph.added)
 
-    def _rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
+    def _rows_as_samples(self, owner: str, x: Any, unknown: UnknownTexts | None = None) -> Any:
         if self._inputs is None and (len(self._names) > 1 or isinstance(x, Mapping)):
             return x  # arrays by input
         if len(self._names) > 1:
