@@ -76,11 +76,12 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     # speed-ups of workers that share cores say nothing
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:#.2g}".rstrip(".")
+    # a worker that took its figures of steps with it has taken those of its packets, too
+    least = "at least " * bool(history.untold)
     if BYTES in history.columns():
-        # a worker that took its figures of steps with it has taken those of its packets, too
-        found["bytes sent"] = f"{'at least ' * bool(history.untold)}{sum(history[BYTES]):,.0f}"
+        found["bytes sent"] = f"{least}{sum(history[BYTES]):,.0f}"
     if history.clients:
-        found["bytes of clients"] = f"{sum(history[CLIENT_BYTES]):,.0f}"
+        found["bytes of clients"] = f"{least}{sum(history[CLIENT_BYTES]):,.0f}"
     if history.rounds:
         found["clients' clock"] = seconds(history.rounds[-1]["ends"])
     if outcome.get("incidents"):

@@ -35,7 +35,7 @@ def check_delimiter(owner: str, delimiter: object) -> str:
 
     Raises ValueError unless it is one usable character.
     """
-    if delimiter == r"\t":
+    if isinstance(delimiter, str) and delimiter == r"\t":
         return "\t"
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise ValueError(f"{owner} 'delimiter' must be one character, no quote and no line end, got {str(delimiter)[:80]!r}")
