@@ -173,9 +173,10 @@ def part(owner: object, argument: str, given: Any, kind: type[Any], package: str
         return class_of(owner, argument, given, package)()
     # Keras takes a function here, and TensorFlow finds its gradient
     if inspect.isroutine(given):
+        other = "; or give its value to add_loss() of Model(inputs, outputs)" if package == "nn.loss" else ""
         raise TypeError(
             f"{_name(owner)} '{argument}' must be an instance of {kind.__name__}, got the function {given.__name__}; derive a "
-            f"class from {package}.{kind.__name__}, whose help() tells how"
+            f"class from {package}.{kind.__name__}, whose help() tells how{other}"
         )
     return instance(owner, argument, given, kind)
 

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -92,6 +92,12 @@ class Network(
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)
 
+    @overload
+    def __call__(self, x: Value | Sequence[Value] | Mapping[str, Value], training: bool = False) -> Node | Any: ...
+
+    @overload
+    def __call__(self, x: Any, training: bool = False) -> Any: ...
+
     @checked_call
     def __call__(self, x: Any, training: bool = False) -> Any:
         """Return the outputs for values of a graph, as a layer does, or for arrays, as `predict` does.
@@ -116,6 +122,9 @@ class Network(
         values = in_order(f"{type(self).__name__} 'x'", x, names)
         shape = values[0].shape if self.input_shape is None else self.input_shape
         graph = self._graph = self._trace(shape)
+        if not self._trainable:
+            # Frozen before it had variables.
+            self.trainable = False
         for name, value, entry in zip(names, values, graph.inputs, strict=True):
             if not isinstance(value, Value) or value.shape != entry.shape:
                 found = value.shape if isinstance(value, Value) else type(value).__name__

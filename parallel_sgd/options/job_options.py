@@ -278,8 +278,15 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
     ),
     keep_every=about(
         "epochs to keep: after each so many there is a checkpoint that stays, for `psgd verify` to begin at the nearest.",
-        check.optional(check.positive),
-        flag("--keep-every", "faults", "a checkpoint stays after each so many, for psgd verify", type=int, metavar="EPOCHS"),
+        check.optional(check.kept),
+        flag(
+            "--keep-every",
+            "faults",
+            "a checkpoint stays after each so many, for psgd verify",
+            "stays",
+            type=int,
+            metavar="EPOCHS",
+        ),
     ),
     commit_every=about(
         "batches per commit: after so many each worker commits what survivors go on from. Where all have the same state, "
