@@ -257,6 +257,10 @@ def _other_parts(run: Path, file: JobFile, outcome: Mapping[str, Any], *, once: 
     most = max(attempts) if whole else math.inf
     workers = max(file.workers, file.blocks) if "resume" not in file.options else MOST_WORKERS
     first = next(iter(known.values()), [])
+    # all workers of the last attempt write the same
+    there = {node_of(path) for path in run.glob("Node-[0-9]*-Retrieve/ID-*.csv")} - lost_nodes(outcome) - known.keys()
+    if without := sorted(node for node in there if first and node < first[-1].workers):
+        yield f"the table of the parts of the training (DE-*.csv) of node {_few([*map(str, without)])} has none, others have"
     for node, parts in known.items():
         name = f"the table of the parts of the training (DE-*.csv) of node {node}"
         # a worker that is no more has those until then

@@ -903,6 +903,18 @@ def test_false_parts_are_named(
     assert code == 1 and said in told, told
 
 
+@covers("RUN-4")
+@pytest.mark.parametrize("change", [lambda text: text[: text.index("\n") + 1], lambda text: text.replace("Tables", "Other")])
+def test_parts_that_one_worker_does_not_tell_are_named(
+    change: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = began_anew("restarted within an epoch", tmp_path)
+    rewrite(run, "Node-1-*/DE-*.csv", change)
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "(DE-*.csv) of node 1 has none, others have" in told, told
+
+
 @covers("RUN-3", "RUN-4")
 @pytest.mark.parametrize("kind", ["restarted", "restarted within an epoch", "resumed by fewer workers"])
 def test_steps_of_a_run_that_went_on_must_have_been_computed(
