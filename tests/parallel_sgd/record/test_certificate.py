@@ -915,6 +915,20 @@ def test_parts_that_one_worker_does_not_tell_are_named(
     assert code == 1 and "(DE-*.csv) of node 1 has none, others have" in told, told
 
 
+@covers("RUN-4")
+@pytest.mark.parametrize("kind", ["TR", "AC", "BA", "BY", "EV", "LEDGER", "TI"])
+def test_a_table_that_was_cut_off_is_named_in_a_run_that_went_on(kind: str, tmp_path: Path) -> None:
+    """Its rows need not be those of the computation, but its workers have written them whole."""
+    options = {**OPTIONS, "on_failure": "restart", "fault": "kill 1@e2.b2"}
+    with simulated(2) as nodes:
+        run = folder_of(job().parallel(nodes, directory=tmp_path, **options))
+    assert [*contradictions(run, RunManifest.read(run))] == []
+    rewrite(run, f"Node-1-*/{kind}-*.csv", lambda text: text[:-4])
+    sealed_again(run)
+    found = [*contradictions(run, RunManifest.read(run))]
+    assert found == [f"Node-1-Retrieve/{kind}-P-SGD-N(1).csv: its last row is cut off"]
+
+
 @covers("RUN-3", "RUN-4")
 @pytest.mark.parametrize("kind", ["restarted", "restarted within an epoch", "resumed by fewer workers"])
 def test_steps_of_a_run_that_went_on_must_have_been_computed(
