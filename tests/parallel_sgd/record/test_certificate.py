@@ -915,6 +915,17 @@ def test_parts_that_one_worker_does_not_tell_are_named(
     assert code == 1 and "(DE-*.csv) of node 1 has none, others have" in told, told
 
 
+@covers("RUN-3")
+def test_a_codec_that_is_not_exact_accuses_no_run_on_other_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the number of the first attempt, too, where fewer went on."""
+    run = began_anew("resumed by fewer workers", tmp_path)
+    for workers in (1, 4):
+        code, told = verify(run, capsys, "-n", workers)
+        assert code == 2 and "But the run had 4 and 2 workers, and only codecs that are exact" in told, told
+    all_models(run)
+    assert verify(run, capsys)[0] == 1
+
+
 @covers("RUN-4")
 @pytest.mark.parametrize("kind", ["TR", "AC", "BA", "BY", "EV", "LEDGER", "TI"])
 def test_a_table_that_was_cut_off_is_named_in_a_run_that_went_on(kind: str, tmp_path: Path) -> None:
