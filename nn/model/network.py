@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -91,6 +91,12 @@ class Network(
         self.input_shape = None if input_shape is None else Placeholder(input_shape).shape
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.dtype = as_dtype(dtype)
+
+    @overload
+    def __call__(self, x: Value | Sequence[Value] | Mapping[str, Value], training: bool = False) -> Node | Any: ...
+
+    @overload
+    def __call__(self, x: Any, training: bool = False) -> Any: ...
 
     @checked_call
     def __call__(self, x: Any, training: bool = False) -> Any:
@@ -318,7 +324,7 @@ class Network(
         if path is None:
             show("plot()", {"image/svg+xml": draw(type(self).__name__, Diagram(self.graph))}, "model.svg")
             return
-        target = arguments.path("plot()", "path", path, "a file")
+        target = arguments.new_path("plot()", "path", path, "a file")
         if not target.lower().endswith(".svg"):
             raise ValueError(f"plot() 'path' must end in .svg, got {target!r}")
         tensor_files.write_file(target, draw(type(self).__name__, Diagram(self.graph)).encode())

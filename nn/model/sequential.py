@@ -76,7 +76,7 @@ class SequentialModel(Model, configured=True):
             self.add(layer)
 
     @property
-    def layers(self) -> list[Part] | tuple[Part, ...]:
+    def layers(self) -> list[Part] | Any:  # Any: the tuple, and what a layer of a class of its own has
         """The layers: before `setup` a list, which may be changed, afterwards a tuple, as the model stays as it was built."""
         return _BuiltLayers(self._layers) if self.built else self._layers
 
