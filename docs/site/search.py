@@ -13,12 +13,14 @@ from collections.abc import Iterable
 from typing import Any
 
 DEFINITION = re.compile(r"docs/reference/[\w.]+\.html#(?P<path>[\w.]+)$")
+LONGER = 0.4
+"""Share that a definition keeps where a function's name is its beginning: `fit` finds `fitted`, too, and seldom means it."""
+_SHORTEST = 3  # letters of a name that counts as the beginning of others
 HUMP = re.compile(r"(?<=.)(?=[A-Z][a-z])")
 # the first that fits; a page counts 2.5 times as much as its sections, by Material
 WEIGHTS = {
     r"docs/reference/[\w.]+\.html$": 0.4,  # a page of the reference is a list of names
     r"docs/reference/(nn\.model|parallel_sgd)\.html#": 5.0,  # where programs begin
-    r"docs/reference/nn\.arrays\.html#": 1.0,  # shapes and types: `fits` is seldom meant by `fit`
     r"docs/reference/": 3.0,
     r"docs/options\.html#": 3.0,
     r"docs/adr/": 0.002,  # the title of a decision counts no more than a sentence of a guide
@@ -33,6 +35,10 @@ ASKED = {
     "docs/command.html#runs-of-a-directory": ["psgd runs", "psgd compare"],
     "docs/command.html#is-it-what-it-says": ["psgd verify"],
     "docs/command.html#jobtoml-to-train-a-run-again": ["psgd run", "job.toml"],
+    "docs/first-run.html": ["train"],
+    "docs/run-page.html": ["report", "report.html"],
+    "docs/run-page.html#while-it-goes-on": ["dashboard", "live page"],
+    "docs/notebooks.html#in-a-class": ["teacher", "students", "lesson"],
     "docs/reliability.html#when-a-node-fails": ["restart", "shrink"],
     "docs/reference/nn.model.html#nn.model.Model.fit": ["batch_size"],
     "docs/reference/parallel_sgd.codec.html#parallel_sgd.codec.Codec": ["codec"],
@@ -60,7 +66,9 @@ def rank(entries: Iterable[dict[str, Any]]) -> None:
     Args:
         entries: entries of Material's index, with `location`, `title` and `text`. They are changed.
     """
-    places = set()
+    entries, places = list(entries), set()
+    matches = (DEFINITION.match(entry["location"]) for entry in entries)
+    names = {name for found in matches if found and (name := found["path"].rpartition(".")[2]).islower()}
     for entry in entries:
         location = entry["location"]
         places.add(location)
@@ -68,7 +76,11 @@ def rank(entries: Iterable[dict[str, Any]]) -> None:
         if found := DEFINITION.match(location):
             *_, owner, name = ("", *found["path"].split("."))
             entry["title"] = f"{owner}.{name}" if owner[:1].isupper() else name
-        entry["boost"] = round(entry["boost"] / words(entry["title"]) ** 1.5, 4)
+            parts = entry["title"].lower().split(".")
+            if any(part[:length] in names for part in parts for length in range(_SHORTEST, len(part))):
+                entry["boost"] *= LONGER
+        # of four digits, and never 0, which the search takes for 1
+        entry["boost"] = float(f"{entry['boost'] / words(entry['title']) ** 1.5:.4g}")
         if location in ASKED:
             entry["tags"] = ASKED[location]
     if lost := ASKED.keys() - places:
