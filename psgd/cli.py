@@ -204,7 +204,7 @@ class _Parser(OptionParser):
             found |= {word: f"'{self.prog} {name}'" for word, name in self.meant.items()}
             if value in _ELSEWHERE:
                 near = f"; {_ELSEWHERE[value]}"
-            elif os.path.isdir(os.path.join("runs", value)):
+            elif _is_run(value):
                 near = f"; it is a run: did you mean '{self.prog} show {value}'?"
             else:
                 near = did_you_mean(value, found, quoted=False, meant=found)
@@ -214,6 +214,13 @@ class _Parser(OptionParser):
     def complain(self, message: str) -> None:
         # without the usage, which for twenty options is longer than a screen
         self.exit(2, f"{self.prog}: {message} ('{self.prog} --help' tells what there is)\n")
+
+
+def _is_run(value: str) -> bool:
+    """Tell whether a word is the name of a run in `runs/`, or its folder there."""
+    name = os.path.basename(os.path.normpath(value))
+    # the names of folders alone: to read one needs modules that an answer does not wait for
+    return name not in ("", ".", "..") and value in (name, f"runs/{name}") and os.path.isdir(os.path.join("runs", name))
 
 
 def _completion(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:

@@ -299,10 +299,14 @@ def test_large_and_small_figures_have_digits(
 def test_the_name_of_a_run_is_no_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`psgd latest` was answered with `psgd evaluate`, which it is near to by its letters alone."""
     train()
-    for name in ("latest", "digits-1"):
+    for name in ("latest", "digits-1", "runs/digits-1"):
         with pytest.raises(SystemExit, match=r"^2$"):
             cli.main([name])
         assert f"no command '{name}'; it is a run: did you mean 'psgd show {name}'?" in capsys.readouterr().err
+    for word in ("", ".", "..", "runs/..", "digits-1/Node-0-Retrieve"):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            cli.main([word])
+        assert "it is a run" not in capsys.readouterr().err
 
 
 def test_the_link_of_a_node_stands_for_its_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
