@@ -20,7 +20,7 @@ from tqdm import tqdm
 from _psgd_packages import is_told, mark_told
 from network.transport import Waker
 
-from ..support.console import console_stream
+from ..support.console import columns_of, console_stream
 from ..support.forks import catch
 from ..support.logs import BRIEF, ConsoleFilter, clean, in_notebook, is_quiet, is_short
 
@@ -168,7 +168,22 @@ class _ConsoleBar(tqdm):  # type: ignore[misc]  # tqdm has no types
     """Bar on standard error that no reader can hold up; so are the lines above it."""
 
     def __init__(self, **settings: Any) -> None:
+        self._terminal = sys.stderr
         super().__init__(file=console_stream(sys.stderr), **settings)
+
+    def __str__(self) -> str:
+        """Return the line, with a bar of at most 40 characters for which the terminal has room.
+
+        A line that is wider would leave a part of itself above each next one.
+        """
+        facts = {**self.format_dict, "ncols": None}
+
+        def line(bar: str) -> str:
+            return str(self.format_meter(**{**facts, "bar_format": facts["bar_format"].replace("{bar}", bar)}))
+
+        columns, most = columns_of(self._terminal) - 1, 40
+        room = min(most, columns - len(line(""))) if columns > 0 else most
+        return line(f"{{bar:{room}}}") if room > 0 else line("")[:columns]
 
     @classmethod
     def write(cls, s: str, file: TextIO | None = None, end: str = "\n", nolock: bool = False) -> None:
@@ -223,7 +238,7 @@ class _Bars(_View):
             before[node].close()
         self._bars = {node: before[node] for node in shown[:kept]}
         for position, (node, (percent, note)) in list(enumerate(state.items()))[kept:]:
-            layout = f"{self.label or f'Worker({node})'}: {{percentage:3.0f}}%|{{bar:40}}| {{elapsed}}<{{remaining}}{{postfix}}"
+            layout = f"{self.label or f'Worker({node})'}: {{percentage:3.0f}}%|{{bar}}| {{elapsed}}<{{remaining}}{{postfix}}"
             settings = {"initial": percent, "position": position, "leave": self._leave, "bar_format": layout}
             self._bars[node] = bar = _ConsoleBar(total=100, **settings)
             bar.set_postfix_str(note, refresh=False)

@@ -134,6 +134,27 @@ def test_bars(terminal: Callable[[], Screen], caplog: pytest.LogCaptureFixture) 
     assert [line[line.index("Worker") :][:15] for line in last] == ["Worker(0):   0%", "Worker(1):  50%", "Worker(2):  20%"]
 
 
+@pytest.mark.parametrize("columns", [30, 60, 80, 81, 120])
+def test_a_bar_is_no_wider_than_the_terminal(
+    columns: int, terminal: Callable[[], Screen], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that breaks leaves a part of itself on the screen, each time that it is shown anew."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen, display = terminal(), ProgressDisplay([0, 1], logger)
+    for percent in (5, 50, 99):
+        display.update(0, percent, "Loss 1.2345, accuracy 0.5000")
+    display.close()
+    lines = re.split(r"[\r\n]|\x1b\[A", screen.getvalue())
+    assert max(map(len, lines)) < columns
+    bars = {
+        len(found[1])
+        for found in (re.fullmatch(r"Worker.*%\|(.+)\| .*, Loss 1\.2345, accuracy 0\.5000", line) for line in lines)
+        if found
+    }
+    # 59 characters stand beside it, and one is left
+    assert bars == ({min(40, columns - 60)} if columns > 60 else set())
+
+
 def test_a_bar_shows_each_change_at_once(terminal: Callable[[], Screen]) -> None:
     """However soon it comes after another: the next one may be minutes away."""
     screen, display = terminal(), ProgressDisplay([0], logger)
