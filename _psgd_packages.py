@@ -18,7 +18,18 @@ from pathlib import Path
 from types import FrameType, MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "refusal", "refusal_of_module", "warn_of"]
+__all__ = [
+    "NEEDED",
+    "HiddenPackage",
+    "NotInstalled",
+    "check",
+    "is_answer",
+    "is_told",
+    "mark_told",
+    "refusal",
+    "refusal_of_module",
+    "warn_of",
+]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -60,6 +71,16 @@ def check(package: str) -> None:
     """
     needed = dict.fromkeys(other for name in (package, *NEEDED[package]) for other in _OF_OTHERS.get(name, ()))
     lacking = [name for name in needed if name not in sys.modules and importlib.util.find_spec(name) is None]
+    for name in needed.keys() - {*lacking}:
+        # each of them is a folder: a single file is one of the user's
+        found = sys.modules[name].__spec__ if name in sys.modules else importlib.util.find_spec(name)
+        if found is not None and found.origin and found.submodule_search_locations is None:
+            _tell_alone()
+            raise HiddenPackage(
+                f"{found.origin} hides the library {name!r}, which Parallel-SGD needs: rename this file, or start the program "
+                "where it is not on Python's path.",
+                name=name,
+            )
     if lacking:
         _tell_alone()
         listed = f"{', '.join(lacking[:-1])} and {lacking[-1]}" if lacking[1:] else lacking[0]
@@ -93,14 +114,29 @@ def is_answer(error: BaseException) -> bool:
 
     Its text then says all, and the frames behind the call that is answered say nothing to the user. Never so where Python
     runs in its development mode, `python -X dev`, and never where code of the user, a library or Python itself has raised
-    it, or an error that led to it.
+    it, or an error that led to it; but an error of the system that led to it, whose reason stands in the text, is told.
     """
     seen: BaseException | None = None if sys.flags.dev_mode else error
     answer = seen is not None
     while answer and seen is not None:
-        answer = _is_raised_by_us(seen.__traceback__)
+        answer, text = _is_raised_by_us(seen.__traceback__), str(seen)
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+        if isinstance(seen, OSError) and seen.strerror and seen.strerror in text and _is_of_the_system(seen.__traceback__):
+            break
     return answer
+
+
+def mark_told(stop: KeyboardInterrupt) -> None:
+    """Note that what Ctrl-C has stopped, and what follows from that, is said already: a traceback would say no more."""
+    vars(stop)[_TOLD] = True
+
+
+def is_told(error: BaseException) -> bool:
+    """Return whether an error is a Ctrl-C that `mark_told` has marked."""
+    return bool(vars(error).get(_TOLD))
+
+
+_TOLD = "told"
 
 
 def refusal(
@@ -168,6 +204,16 @@ def _is_raised_by_us(traceback: TracebackType | None) -> bool:
         raised = dis.opname[frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
         traceback = traceback.tb_next
     return raised
+
+
+def _is_of_the_system(traceback: TracebackType | None) -> bool:
+    """Return whether only code of these packages and of Python stands between us and where an error was raised."""
+    known = NEEDED.keys() | sys.stdlib_module_names
+    while traceback is not None:
+        if str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0] not in known:
+            return False
+        traceback = traceback.tb_next
+    return True
 
 
 def _tell_alone() -> None:

@@ -7,6 +7,7 @@ compares the final weights, bit by bit, with those of a run in which nothing hap
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the checkout, for a Python without Parallel-SGD
@@ -37,15 +38,14 @@ def make_job() -> parallel_sgd.ParallelSGD:
 def main() -> int:
     """Train twice and compare; returns 0 when the bits are equal."""
     psgd.no_options(__doc__)
-    job = make_job()
-    settings = {"epoch": 5, "block_size": 16, "assignment_type": FixedBlockAssignment.of(blocks=4)}
+    train = partial(make_job().parallel, epoch=5, block_size=16, assignment_type=FixedBlockAssignment.of(blocks=4))
     with parallel_sgd.in_process(1) as nodes:
-        calm = job.parallel(nodes, directory=OUTPUT / "calm", **settings)
+        calm = train(nodes, directory=OUTPUT / "calm")
     with parallel_sgd.local_workers(WORKERS + 1) as agents:  # one to spare
         first = LocalNodes(agents.key_file)
         for node in range(WORKERS):
             first.add(node, agents[node])
-        result = job.parallel(
+        result = train(
             first,
             fault=FAULTS,
             stall_timeout=3.0,
@@ -53,7 +53,6 @@ def main() -> int:
             min_workers=2,
             max_workers=WORKERS,
             directory=OUTPUT / "stormy",
-            **settings,
         )
     print(f"{WORKERS} workers began, {result.restarts} failed, one came in, {len(result.models)} were there at the end.")
     print(f"Accuracy {result['accuracy']:.4f}, in a calm run {calm['accuracy']:.4f}.")

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal, overload
 
 from .clock import Clock, SystemClock
 from .errors import ClosedByUs, NetworkError, PeerLost, ProtocolError, TimedOut
@@ -248,6 +248,12 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         gone = [p for p in peers if p in self.lost or self.sessions[p].unsent_bytes]
         if targets is not None and gone:
             raise self.loss_of(gone[0])
+
+    @overload
+    def get_one(self, blocking: Literal[True] = True, timeout: float | None = None) -> tuple[int, Any]: ...
+
+    @overload
+    def get_one(self, blocking: bool, timeout: float | None = None) -> tuple[int, Any] | None: ...
 
     def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
         """Take the next message, fair between senders.

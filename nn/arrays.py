@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ __all__ = [
     "Array",
     "Block",
     "DType",
+    "MaybeNone",
     "OwnMemory",
     "Scratch",
     "Shape",
@@ -33,6 +34,13 @@ Array: TypeAlias = NDArray[Any]
 """An array of NumPy, of any type."""
 DType: TypeAlias = Literal["float32", "float64"] | str
 """The types that a model computes in."""
+if TYPE_CHECKING:
+    MaybeNone: TypeAlias = Any
+else:
+    # what is assigned to an attribute of a model is compared with its annotation
+    MaybeNone = None
+"""In a union in place of None, as in typeshed, for a value that is there after a call that the program itself makes: editors
+complete the other types, and type checkers demand no test for None."""
 Shape: TypeAlias = tuple[int, ...]
 """Lengths of axes; the batch is `BATCH`."""
 

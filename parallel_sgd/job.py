@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -31,12 +31,12 @@ from .driver.remote_run import run_on_agents
 from .errors import NOT_BEGUN, JobFailed
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
-from .options.job_options import MEANT, ON_CPUS, JobOptions, options
+from .options.job_options import MEANT, NODES, ON_CPUS, JobOptions, options
 from .options.make_spec import make_spec, planned_faults, with_data, with_population
 from .options.spec import JobSpec
 from .record.call import asked_by, call_of
 from .record.history import EPOCH
-from .record.run import JobResult, write_run_manifest
+from .record.run import JobResult, Trained, write_run_manifest
 from .record.spared import spared
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def called_with(
                 unknown = next((name for name in given if name not in signature.parameters), None)
                 if unknown is None:
                     problem = unfit(f"{method.__name__}()", [*signature.parameters.values()][1:], args, given)
+                    if not args and "nodes" not in given:
+                        problem = f"{method.__name__}() needs 'nodes', {NODES}"
                     raise TypeError(problem) from None
                 # names of other libraries, with those that are meant here
                 hint = did_you_mean(unknown, (*signature.parameters, *MEANT), quoted=False, meant=MEANT)
@@ -117,7 +119,7 @@ class Work(NamedTuple):
     transform: AbsTransformer | None
 
 
-class ParallelSGD:
+class ParallelSGD(Generic[Trained]):
     """Job that trains a model on the data set with all nodes that `parallel` is given.
 
     Args:
@@ -127,8 +129,8 @@ class ParallelSGD:
     """
 
     @checked_call
-    def __init__(self, model: Model, data: AbsDataset, transform: AbsTransformer | None = None) -> None:
-        self._model = arguments.instance("ParallelSGD", "model", model, Model)
+    def __init__(self, model: Trained, data: AbsDataset, transform: AbsTransformer | None = None) -> None:
+        self._model: Trained = arguments.instance("ParallelSGD", "model", model, Model)
         if isinstance(data, (tuple, list, np.ndarray)):
             raise TypeError(
                 f"ParallelSGD 'data' must be a data set, got {type(data).__name__}: give "
@@ -172,7 +174,7 @@ class ParallelSGD:
         return table("ParallelSGD", ["part", ""], rows)
 
     @called_with(JobOptions)
-    def parallel(self, options: JobOptions) -> JobResult:
+    def parallel(self, options: JobOptions) -> JobResult[Trained]:
         """Train on all `nodes` and return the mean of their last evaluations.
 
         It takes the fields of `JobOptions` as arguments; docs/options.md tells type, default and meaning of each.
@@ -180,7 +182,9 @@ class ParallelSGD:
         Raises: ValueError or TypeError for arguments that do not fit, before anything is sent; rpc.SubmissionError when the job
         could not be started (nothing runs then); JobFailed when it did not end well; KeyboardInterrupt.
         """
-        return run_job(work_of(self), options)
+        result: Any = run_job(work_of(self), options)  # its models are of the class of this one
+        trained: JobResult[Trained] = result
+        return trained
 
 
 def work_of(job: ParallelSGD) -> Work:
@@ -267,6 +271,8 @@ def _prepared(
     spec = with_data(spec, arrays)
     made = check_data(work.model, arrays, work.transform, spec.plan, work.data, warn)
     # of large data, which workers transform, the number of samples is not known here
+    if made is not None:
+        spec = replace(spec, made=(len(made[0]), len(made[2])))
     if made is not None and spec.options.fault:
         # where workers come and go, later attempts may have other batches
         epochs = None if spec.policy == SHRINK else spec.options.epoch

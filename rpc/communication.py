@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -182,6 +182,12 @@ class Communication:
             target, value, timeout: as there.
         """
         self.controller.send_one(target, value, timeout)
+
+    @overload
+    def get_one(self, blocking: Literal[True] = True, timeout: float | None = None) -> tuple[int, Any]: ...
+
+    @overload
+    def get_one(self, blocking: bool, timeout: float | None = None) -> tuple[int, Any] | None: ...
 
     def get_one(self, blocking: bool = True, timeout: float | None = None) -> tuple[int, Any] | None:
         """Take the next message as (sender, value); see `network.Controller.get_one`.

@@ -100,7 +100,7 @@ def means(outcome: Outcome, kind: str, names: tuple[str, ...]) -> list[float]:
 
 def run(scheme: Scheme, workers: int, epochs: int, folder: Path) -> Row:
     """Train with one scheme."""
-    with parallel_sgd.in_process(workers, ps=scheme.codec.needs_server) as nodes:
+    with parallel_sgd.in_process(workers, ps=scheme.codec.traits.needs_server) as nodes:
         outcome = train(scheme, nodes, epochs, folder)
     served = sum(a.times.encode + a.times.merge for node, a in outcome.result.accounts.items() if node < 0) / epochs
     spent = [seconds + served for seconds in means(outcome, "TI-", ("Compute", "Encode", "Send", "Merge"))]

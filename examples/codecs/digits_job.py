@@ -135,9 +135,9 @@ def describe(scheme: Scheme, outcome: Outcome) -> str:
     )
 
 
-def parser(text: str, workers: int = 2, epochs: int = 15) -> psgd.OptionParser:
+def parser(text: str | None, workers: int = 2, epochs: int = 15) -> psgd.OptionParser:
     """The options of an example; `text` is its docstring."""
-    made = psgd.OptionParser(description=text.partition("\n")[0])
+    made = psgd.OptionParser(description=(text or "").partition("\n")[0])
     psgd.add_nodes(made, workers)
     made.add_argument("--epochs", type=psgd.positive, default=epochs, help=f"passes over the images (default {epochs})")
     made.add_argument(
@@ -148,9 +148,9 @@ def parser(text: str, workers: int = 2, epochs: int = 15) -> psgd.OptionParser:
 
 def main(text: str | None, scheme: Scheme) -> int:
     """Train as the command line says, print what came out; 0 when the network has learned something."""
-    made = parser(text or "")
+    made = parser(text)
     options = made.parse_args()
-    with psgd.nodes_of(made, options, ps=scheme.codec.needs_server) as nodes:
+    with psgd.nodes_of(made, options, ps=scheme.codec.traits.needs_server) as nodes:
         outcome = train(scheme, nodes, options.epochs, options.directory)
     print(describe(scheme, outcome))
     return 0 if outcome.accuracy >= 0.8 else 1

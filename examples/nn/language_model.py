@@ -19,6 +19,7 @@ import numpy as np
 
 import nn
 import parallel_sgd
+from network import NodeAssignment
 from nn.arrays import Array
 from nn.dataset import BytePairs, TokenText
 from nn.dataset.transforms import Shuffle
@@ -46,7 +47,9 @@ def bigram_loss(train: Array, x: Array, y: Array, vocabulary: int) -> float:
     return min(float(-np.log((seen + c * single[y]) / (of_first + c)).mean()) for c in 2.0 ** np.arange(-3, 12))
 
 
-def train(options: argparse.Namespace, data: TokenText, steps: int, nodes: object, folder: str) -> JobResult:
+def train(
+    options: argparse.Namespace, data: TokenText, steps: int, nodes: NodeAssignment, folder: str
+) -> JobResult[nn.model.Transformer]:
     """Train a new model on the nodes."""
     model = nn.model.Transformer(
         data.tokens.vocabulary, data.length, options.features, blocks=options.blocks, rotary=True, tied=True, seed=1

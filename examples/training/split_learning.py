@@ -49,7 +49,7 @@ class Half(rpc.AbsExecutable):
 
     def prepare(self) -> None:
         """Build the half again from its file."""
-        self.model = nn.model.Model.from_bytes(self.part["model"])
+        self.model = nn.model.Fragment.from_bytes(self.part["model"])
         self.samples = self.part["samples"]
 
     def start(self, com: rpc.Communication) -> None:

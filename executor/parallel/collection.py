@@ -92,8 +92,8 @@ class Collection(Generic[T]):
     # ---- by key
 
     def reduce_by_key(
-        self: Collection[tuple[K, V]], function: Callable[[V, V], V], partitions: int | None = None
-    ) -> Collection[tuple[K, V]]:
+        self: Collection[tuple[K, V]], function: Callable[[V, V], V | W], partitions: int | None = None
+    ) -> Collection[tuple[K, V | W]]:
         """Reduce the values of each key: (key, f(f(v0, v1), v2)...) of pairs (key, v), the values in their order.
 
         Keys may be any that `shuffle.stable_hash` takes; in which order they come is not defined, here and below.
@@ -175,18 +175,19 @@ class Collection(Generic[T]):
             done, width = wanted.stop, width * 4
         return found[:most]
 
-    def reduce(self, function: Callable[[T, T], T]) -> T:
+    def reduce(self, function: Callable[[T, T], T | U]) -> T | U:
         """Reduce the elements by `function`, which is associative: f(f(x0, x1), x2)..., each partition first, then their
         results in order.
 
         Raises: TypeError for an empty collection.
         """
-        results = self._reduced(checked_function("reduce", function))
+        results: list[Any] = self._reduced(checked_function("reduce", function))
         if not results:
             raise TypeError("reduce() of an empty collection: use fold, which has an initial value.")
-        return functools.reduce(function, results)
+        result: T | U = functools.reduce(function, results)
+        return result
 
-    def fold(self, initial: T, function: Callable[[T, T], T]) -> T:
+    def fold(self, initial: T | U, function: Callable[[T, T], T | U]) -> T | U:
         """Reduce the elements behind an initial value: f(f(initial, x0), x1)...
 
         Args:
@@ -194,9 +195,11 @@ class Collection(Generic[T]):
             function: f, which must be associative.
         """
         # `initial` here and not in the partitions, whose number must not change the result
-        return functools.reduce(function, self._reduced(checked_function("fold", function)), initial)
+        merge: Callable[[Any, Any], Any] = checked_function("fold", function)
+        result: T | U = functools.reduce(merge, self._reduced(merge), initial)
+        return result
 
-    def _reduced(self, function: Callable[[T, T], T]) -> list[T]:
+    def _reduced(self, function: Callable[[Any, Any], Any]) -> list[Any]:
         return self._collected(pipeline.Apply(pipeline.reduced, function))
 
     def _collected(self, *further: Step) -> list[Any]:

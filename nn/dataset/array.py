@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nn import arguments
-from nn.arrays import Array, refuse_masked
+from nn.arrays import Array, MaybeNone, refuse_masked
 from nn.dataset.interface import Arrays, DrawingDataset, SplitKind, check_fraction, check_split, draw, joined
 from nn.dataset.plan.cells import Cells, text_of
 from nn.dataset.plan.decide import Wishes
-from nn.dataset.plan.kinds import CellError, Column, LeftOut, Unknown
+from nn.dataset.plan.kinds import CellError, Column, LeftOut, UnknownTexts
 from nn.dataset.plan.making import PartError, completed, label_of_frame, left_out, opened, plan_columns
 from nn.dataset.plan.plan import Plan, Policy
 from nn.dataset.plan.rows import DataFrame, cells_of
@@ -80,7 +80,7 @@ class ArrayDataset(DrawingDataset):
         dates: Mapping[str, str] | Sequence[str] | None = None,
         numbers: Sequence[str] | None = None,
         index: str | None = "auto",
-        unknown: Unknown | None = None,
+        unknown: UnknownTexts | None = None,
         plan: Plan | Mapping[str, Any] | str | None = None,
     ) -> None:
         if (test_x is None) != (test_y is None):
@@ -104,7 +104,7 @@ class ArrayDataset(DrawingDataset):
                 "ArrayDataset 'missing' must be one of error, nan, fill, got 'drop'; dropna() of pandas leaves rows out"
             )
         if unknown is not None:
-            arguments.one_of(self, "unknown", unknown, get_args(Unknown))
+            arguments.one_of(self, "unknown", unknown, get_args(UnknownTexts))
         self._plan = replace(self._given, missing=missing or self._given.missing, unknown=unknown or self._given.unknown)
         self._series = False
         for name, value, frame in (("y", y, x), ("test_y", test_y, test_x)):
@@ -144,16 +144,16 @@ class ArrayDataset(DrawingDataset):
         return self._plan
 
     @property
-    def columns(self) -> list[str] | None:
+    def columns(self) -> list[str] | MaybeNone:
         """The names of the numbers in x; None of arrays."""
         return self._plan.names if self._plan.columns else None
 
     @property
-    def classes(self) -> list[str] | None:
+    def classes(self) -> list[str] | MaybeNone:
         """The texts that the class numbers stand for, in their order; None where the labels are numbers."""
         return self._plan.classes
 
-    def encode(self, rows: Any, unknown: Unknown | None = None) -> Array:
+    def encode(self, rows: Any, unknown: UnknownTexts | None = None) -> Array:
         """Return x for other rows, to predict.
 
         Args:

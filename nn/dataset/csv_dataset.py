@@ -20,7 +20,7 @@ from nn.dataset.files import find_given
 from nn.dataset.interface import Arrays, DrawingDataset, Rows, SplitKind, check_fraction, check_split, draw
 from nn.dataset.plan.cells import Cells, Spelling
 from nn.dataset.plan.decide import LabelKind, Wishes, is_row_number
-from nn.dataset.plan.kinds import CellError, Column, Label, LeftOut, Unknown, missing_rows
+from nn.dataset.plan.kinds import CellError, Column, Label, LeftOut, UnknownTexts, missing_rows
 from nn.dataset.plan.making import PartError, completed, label_of, left_out, opened, plan_columns
 from nn.dataset.plan.marks import check_delimiter, check_encoding
 from nn.dataset.plan.plan import Plan, Policy
@@ -117,7 +117,7 @@ class CSVDataset(DrawingDataset, configured=True):
         decimal: str | None = None,
         thousands: str | None = None,
         split: SplitKind = "random",
-        unknown: Unknown | None = None,
+        unknown: UnknownTexts | None = None,
         plan: Plan | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> None:
         if hasattr(path, "iloc"):
@@ -142,7 +142,7 @@ class CSVDataset(DrawingDataset, configured=True):
         self.seed = arguments.integer(self, "seed", seed, minimum=0)
         self.delimiter = check_delimiter("CSVDataset", given.delimiter if delimiter is None else delimiter)
         self.missing = given.missing if missing is None else arguments.one_of(self, "missing", missing, get_args(Policy))
-        self.unknown = given.unknown if unknown is None else arguments.one_of(self, "unknown", unknown, get_args(Unknown))
+        self.unknown = given.unknown if unknown is None else arguments.one_of(self, "unknown", unknown, get_args(UnknownTexts))
         self.label_kind = arguments.one_of(self, "label_kind", label_kind, get_args(LabelKind))
         if label_kind == "class" and not isinstance(self.label, str):
             raise ValueError(f"CSVDataset 'label' must be one column for label_kind='class', got {self.label!r}")
@@ -183,7 +183,7 @@ class CSVDataset(DrawingDataset, configured=True):
     def load(self, download: bool = True) -> Arrays:
         return self._load()[0]
 
-    def encode(self, rows: Any, unknown: Unknown | None = None) -> Array:
+    def encode(self, rows: Any, unknown: UnknownTexts | None = None) -> Array:
         """Return x ``(n, numbers)`` for other rows, to predict. Reads no file if one was read.
 
         Args:

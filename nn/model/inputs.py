@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nn.activation.sigmoids import Sigmoid, Softmax
-from nn.arrays import Array, is_rows
+from nn.arrays import Array, MaybeNone, is_rows
 from nn.extension import renamed
 from nn.loss.cross_entropy import Cross_Entropy_With_Softmax
 from nn.loss.decisions import Binary_Cross_Entropy, BinaryLoss
@@ -16,7 +16,7 @@ from nn.model.ending import gives_probabilities
 from nn.model.scored_network import ScoredNetwork
 
 if TYPE_CHECKING:
-    from nn.dataset.plan.kinds import Unknown
+    from nn.dataset.plan.kinds import UnknownTexts
     from nn.dataset.plan.plan import Plan
 
 __all__ = ["Answers", "Planned", "answers", "probabilities"]
@@ -28,7 +28,7 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
     _inputs: Plan | None = None
 
     @property
-    def inputs(self) -> Plan | None:
+    def inputs(self) -> Plan | MaybeNone:
         """The plan by which `predict`, `evaluate` and `fit` make samples of rows; None where there is none.
 
         It may be set to a plan, a data set that has one, a transform, or a list of one of these and the transforms behind it.
@@ -44,7 +44,7 @@ class Planned(ScoredNetwork, fixed=("_inputs",), internal=("_rows_as_samples",),
     if not TYPE_CHECKING:  # editors offer no former names
         rows_as_samples = renamed("_rows_as_samples")
 
-    def _rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
+    def _rows_as_samples(self, owner: str, x: Any, unknown: UnknownTexts | None = None) -> Any:
         """Return samples: rows and integers as the plan encodes them, all else as it is.
 
         Args:
@@ -130,15 +130,17 @@ class Answers(NamedTuple):
         values: the names of the classes, their numbers, or values, ``(n,)``; ``(n, outputs)`` for several.
         classes: the names of the classes, None for values.
         probabilities: ``(n, classes)``, None for values.
+        columns: the names of several columns that are predicted, None where there is one, or the plan does not name each.
     """
 
     label: str
     values: Array
     classes: Sequence[str] | None
     probabilities: Array | None
+    columns: Sequence[str] | None = None
 
 
-def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
+def answers(model: Planned, x: Any, unknown: UnknownTexts | None = None) -> Answers:
     """Return the predictions of a model for rows or samples, by the names of its plan.
 
     Args:
@@ -168,7 +170,8 @@ def answers(model: Planned, x: Any, unknown: Unknown | None = None) -> Answers:
         chances = np.concatenate([1 - chance, chance], axis=1)
         return _of_classes(name, names, (chance[:, 0] > 0.5).astype(np.intp), chances, 2)
     values = output if plan is None else plan.restore(output)
-    return Answers(name, values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, None, None)
+    columns = [label.name for label in labels] if values.ndim == 2 and values.shape[1] == len(labels) > 1 else None
+    return Answers(name, values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, None, None, columns)
 
 
 def _of_classes(name: str, names: Sequence[str] | None, places: Array, chances: Array | None, count: int) -> Answers:

@@ -39,9 +39,10 @@ from nn.value.value import Node, Value, Variable
 _Kind = TypeVar("_Kind", bound="Model")
 
 if TYPE_CHECKING:
-    from nn.dataset.plan.kinds import Unknown
+    from nn.dataset.plan.kinds import UnknownTexts
     from nn.dataset.transforms.buckets import Buckets
     from nn.model.functional import Ends, Entries
+    from nn.value.graph import Placeholder
 
 EPOCHS = 4
 """How many epochs `fit` trains if it is not told."""
@@ -258,7 +259,7 @@ class Model(
         x: Any,
         batch_size: int = 1024,
         *,
-        unknown: Unknown | None = None,
+        unknown: UnknownTexts | None = None,
         buckets: Buckets | Sequence[int] | None = None,
     ) -> Any:
         """Return the output for every sample, an array; of several outputs a list, or where they are named by a dict, a dict.
@@ -433,10 +434,10 @@ class Model(
         arguments.one_of("export()", "format", format, ("onnx",))
         import_module("nn.onnx").save(self, path)
 
-    @staticmethod
+    @classmethod
     @checked_call
-    def from_bytes(data: bytes | memoryview, custom_objects: CustomObjects | None = None) -> Model:
-        """Return the model of a file's content.
+    def from_bytes(cls: type[_Kind], data: bytes | memoryview, custom_objects: CustomObjects | None = None) -> _Kind:
+        """Return the model of a file's content: of the class that is named there, which editors take to be this one.
 
         Args:
             data: bytes of a model file.
@@ -444,13 +445,15 @@ class Model(
 
         Raises ModelFileError naming the fault of the file.
         """
-        model: Model = model_file.unpack(data, Model, custom_objects or {})
+        model: _Kind = model_file.unpack(data, Model, custom_objects or {})
         return model
 
-    @staticmethod
+    @classmethod
     @checked_call
-    def load(path: str | os.PathLike[str], custom_objects: CustomObjects | None = None) -> Model:
+    def load(cls: type[_Kind], path: str | os.PathLike[str], custom_objects: CustomObjects | None = None) -> _Kind:
         """Return the model of a file; `fit` continues a compiled one where it stopped.
+
+        Its class is the one that is named there; editors take it to be the one this is called on: `SequentialModel.load(path)`.
 
         Args:
             path: the model file.
@@ -461,7 +464,8 @@ class Model(
         name = arguments.path("load()", "path", path, "a file")
         data = tensor_files.read_file(name)
         try:
-            return Model.from_bytes(data, custom_objects)
+            model: _Kind = Model.from_bytes(data, custom_objects)  # type: ignore[assignment]
+            return model
         except ModelFileError as error:
             raise ModelFileError(f"The model file {name} cannot be used: {error}") from error
 
@@ -648,13 +652,13 @@ class Functional(Model, configured=True):
         return self.given_name or type(self).__name__.lower()
 
     @property
-    def input(self) -> Any:
+    def input(self) -> Placeholder | Any:
         """The input, a value; of several a list."""
         entries = self.graph.inputs
         return entries[0] if len(entries) == 1 else list(entries)
 
     @property
-    def output(self) -> Any:
+    def output(self) -> Value | Any:
         """The output, a value; of several a list."""
         ends = self._outputs()
         return ends[0] if len(ends) == 1 else list(ends)
@@ -723,7 +727,7 @@ class Functional(Model, configured=True):
     def _adds_losses(self) -> bool:
         return bool(self.graph.added)
 
-    def _rows_as_samples(self, owner: str, x: Any, unknown: Unknown | None = None) -> Any:
+    def _rows_as_samples(self, owner: str, x: Any, unknown: UnknownTexts | None = None) -> Any:
         if self._inputs is None and (len(self._names) > 1 or isinstance(x, Mapping)):
             return x  # arrays by input
         if len(self._names) > 1:

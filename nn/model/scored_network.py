@@ -45,8 +45,14 @@ if TYPE_CHECKING:
     from nn.dataset.transforms.buckets import Buckets, Cuts
 
 ClassWeight = Mapping[Any, float] | str | None
-Losses: TypeAlias = Loss | LossName | list[Any] | tuple[Any, ...] | Mapping[str, Any] | None
+Losses: TypeAlias = Loss | LossName | Sequence[Loss | LossName | None] | Mapping[str, Loss | LossName | None] | None
 """A loss or its word; for several outputs a list, or a dict by name, of losses, words and None."""
+OfOutput: TypeAlias = Metric | MetricName | Sequence[Metric | MetricName] | None
+"""The metrics of an output: one or its word, a list of them, or None."""
+Metrics: TypeAlias = Sequence[OfOutput] | Mapping[str, OfOutput]
+"""A list of metrics and words; for several outputs a list of lists, or a dict by name."""
+Factors: TypeAlias = Sequence[float] | Mapping[str, float] | None
+"""The factors of the losses of several outputs: a list, or a dict by name."""
 _LOG = logging.getLogger(__name__)
 #: Shapes of samples for which the shapes of outputs are remembered.
 _MOST_SHAPES = 4096
@@ -137,7 +143,7 @@ class ScoredNetwork(
         return self._store is not None and self._moves != self._store.moves
 
     @checked_call
-    def setup(self, loss: Losses, *metrics: Metric | MetricName | Mapping[str, Any], loss_weights: Any = None) -> None:
+    def setup(self, loss: Losses, *metrics: OfOutput | Mapping[str, OfOutput], loss_weights: Factors = None) -> None:
         """Set loss and metrics, and make the variables if the input shape is known. A second call keeps the weights.
 
         Layers that were frozen or thawed since the last call are so from here on; the rule of `compile` keeps its state for all

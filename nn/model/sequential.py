@@ -14,6 +14,7 @@ from nn.extension import checked_call
 from nn.layer.core import Dense, Flatten
 from nn.layer.layer import Layer, chosen
 from nn.model.model import Model
+from nn.value.graph import Placeholder
 from nn.value.value import Value
 
 Part: TypeAlias = Layer | Model
@@ -75,13 +76,18 @@ class SequentialModel(Model, configured=True):
             self.add(layer)
 
     @property
-    def layers(self) -> list[Part] | tuple[Part, ...]:
+    def layers(self) -> list[Part] | Any:  # Any: the tuple, and what a layer of a class of its own has
         """The layers: before `setup` a list, which may be changed, afterwards a tuple, as the model stays as it was built."""
         return _BuiltLayers(self._layers) if self.built else self._layers
 
     @checked_call
     def add(self, layer: Part) -> None:
         """Append a layer, or a model of one input and one output; raise ValueError once `setup` has built this model."""
+        if isinstance(layer, Placeholder):
+            raise TypeError(
+                "SequentialModel.add() 'layer' must be a layer, got an Input; the shape is an argument of the model: "
+                f"SequentialModel({list(layer.shape)}, layers)"
+            )
         if not isinstance(layer, Model):
             arguments.instance("SequentialModel.add()", "layer", layer, Layer)
         if self.built:

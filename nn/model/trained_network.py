@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nn import arguments, tensor_files
 from nn.arguments import class_of
-from nn.arrays import DType
+from nn.arrays import DType, MaybeNone
 from nn.extension import checked_call, level_of_user, renamed
 from nn.gradient_descent import OptimizerName
 from nn.gradient_descent.interface import IGradientDescent
@@ -20,7 +20,7 @@ from nn.metric.metric import Metric
 from nn.model.history import CallbackStates, History
 from nn.model.inputs import Planned
 from nn.model.objective import together, weighted
-from nn.model.scored_network import Losses
+from nn.model.scored_network import Factors, Losses, Metrics
 from nn.optimizer.interface import GDOptimizer, IOptimizer, OpContainer
 from nn.tensor_files import WEIGHTS
 from nn.value.graph import Graph
@@ -87,7 +87,8 @@ class TrainedNetwork(
     """How many epochs the model was trained. May be set: `fit(until_epoch=)` and callbacks count from it."""
 
     op_type: type[IOptimizer]
-    rule: IGradientDescent | None
+    rule: IGradientDescent | MaybeNone
+    """The rule, a copy of that of `compile`, which this model has to itself; None before."""
     callback_states: CallbackStates
     _optimizer: IOptimizer | None
     _history: History
@@ -126,9 +127,9 @@ class TrainedNetwork(
         self,
         optimizer: type[IGradientDescent] | IGradientDescent | OpContainer | OptimizerName,
         loss: Losses = None,
-        metrics: Iterable[Any] | Mapping[str, Any] = (),
-        loss_weights: Any = None,
-        weighted_metrics: Iterable[Any] | Mapping[str, Any] = (),
+        metrics: Metrics = (),
+        loss_weights: Factors = None,
+        weighted_metrics: Metrics = (),
     ) -> None:
         """Say how to train: a rule, its class or its word, or an `OpContainer`. The model's own rule, a copy, is `model.rule`.
 
@@ -150,10 +151,10 @@ class TrainedNetwork(
         for name, given in (("metrics", metrics), ("weighted_metrics", weighted_metrics)):
             if isinstance(given, (str, Metric)):
                 raise TypeError(f"compile() '{name}' must be a list, got {arguments.short(given)}; write [...]")
-        metrics = metrics if isinstance(metrics, Mapping) else list(metrics)
+        measured: Any = metrics if isinstance(metrics, Mapping) else list(metrics)
         weighing = weighted_metrics if isinstance(weighted_metrics, Mapping) else list(weighted_metrics)
-        metrics = together(metrics, weighted(weighing))
-        if metrics and loss is None:
+        measured = together(measured, weighted(weighing))
+        if measured and loss is None:
             raise ValueError("compile() 'metrics' must come with a 'loss'; setup(loss, *metrics) sets them without a rule")
         if isinstance(optimizer, str):
             optimizer = class_of("compile()", "optimizer", optimizer, "nn.gradient_descent")
@@ -165,9 +166,9 @@ class TrainedNetwork(
             self._adopt_rule(GDOptimizer, deepcopy(arguments.instance("compile()", "optimizer", container, IGradientDescent)))
         # A model that adds losses by itself trains by these alone.
         if loss is not None or (self._adds_losses and not self.has_loss):
-            given = (metrics,) if isinstance(metrics, Mapping) else metrics
+            one_by_one = (measured,) if isinstance(measured, Mapping) else measured
             try:
-                self.setup(loss, *given, loss_weights=loss_weights)
+                self.setup(loss, *one_by_one, loss_weights=loss_weights)
             except (TypeError, ValueError) as error:
                 # the caller wrote compile(), and errors name the call that was written
                 error.args = (str(error).replace("setup()", "compile()", 1),)
@@ -247,7 +248,7 @@ class TrainedNetwork(
             inputs: the plan of columns that rows are predicted by, as `inputs` takes it: a plan, a data set, or a list of one
                 of these and fitted transforms. The model keeps it. None keeps the plan that the model has.
         """
-        target = arguments.path("save()", "path", path, "a file")
+        target = arguments.new_path("save()", "path", path, "a file")
         if inputs is not None:
             self.inputs = inputs
         tensor_files.write_file(target, self.to_bytes())
@@ -260,7 +261,7 @@ class TrainedNetwork(
         Raises:
             ValueError: before `setup`.
         """
-        target = arguments.path("save_weights()", "path", path, "a file")
+        target = arguments.new_path("save_weights()", "path", path, "a file")
         self._check_structure()
         values = {variable.name: variable.value for variable in self.store.everything}
         tensor_files.write_file(target, tensor_files.dump(values, {"format": WEIGHTS}))

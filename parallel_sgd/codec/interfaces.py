@@ -12,9 +12,10 @@ from types import FrameType, GenericAlias, MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from network.names import did_you_mean
+from nn.arrays import Array as Array
+from nn.arrays import MaybeNone
 from nn.extension import Extension, OverrideWarning, checked_call, conflict, is_ours, listed, mistakable, slips
 from parallel_sgd.engine.block_tree import Copy, Span
 from parallel_sgd.engine.unusable import Like, Unusable, check_arrays, check_form
@@ -22,7 +23,6 @@ from rpc.support.logs import get_logger
 
 from .traits import FORMER_FLAGS, SCOPES, Meaning, Traits, former, told, with_former
 
-Array = NDArray[Any]
 Operation = Callable[[Array | None, Array], Array]
 
 
@@ -347,7 +347,7 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
         """Let go of memory, at the end of the job."""
         self._result = None
 
-    def set_result(self, content: Array, operation: Operation | None = None) -> None:
+    def set_result(self, content: Array | float, operation: Operation | None = None) -> None:
         """Merge an array into the result.
 
         Args:
@@ -357,8 +357,9 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
         Raises: TypeError where `content`, or the result of `operation`, is None, or where an array has another shape than the
             result so far; names the method and the line that called it.
         """
+        given: Any = content  # numbers are arrays without axes
         old = self._result
-        result = content if operation is None or content is None else operation(old, content)
+        result = given if operation is None or given is None else operation(old, given)
         if result is None:
             by = "" if content is None else " from 'operation'"
             raise Misused(f"{type(self).__name__}.set_result() takes an array, got None{by}{_where(sys._getframe(1))}")
@@ -373,7 +374,7 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
             result = old + result
         self._result = result
 
-    def get_result(self) -> Array | None:
+    def get_result(self) -> Array | MaybeNone:
         """Return the result, or None when there is none; the codec has none from then on."""
         result, self._result = self._result, None
         return result

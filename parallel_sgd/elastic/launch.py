@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def launch(
     *,
     min_workers: int = 1,
     max_workers: int | None = None,
-    discovery: Any = None,
+    discovery: str | Path | Callable[[], Iterable[str]] | None = None,
     cool_down: tuple[float, float] | None = None,
     reset_limit: int | None = None,
     timeout: float = ELASTIC_TIMEOUT,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nn.arrays import Array, empty
+from nn.arrays import Array, MaybeNone, empty
 from nn.model.batches import select_rows
 from nn.random import keyed
 
@@ -91,7 +91,7 @@ class Batches:
         total = sum(sizes.values())
         return {block: size * len(sizes) / total if size else 0.0 for block, size in sizes.items()}
 
-    def order(self, kind: str, seed: int, epoch: int) -> NDArray[np.int64] | None:
+    def order(self, kind: str, seed: int, epoch: int) -> NDArray[np.int64] | MaybeNone:
         """Return the samples in the order of an epoch; None stands for the order that they have.
 
         It is a function of (seed, epoch): the same on every worker, however many there are, and after a restart. SHUFFLED is

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from .availability import Availability, Intervals, intervals_of
 __all__ = ["ClientClock"]
 
 Seconds = NDArray[np.float64]
+EachClient: TypeAlias = float | str | Sequence[float | str] | NDArray[Any]
+"""A number, its text or a law of it, for all clients; or one number or text for each of them."""
 _RATE: Final = re.compile(RATE)
 _A_SECOND: Final = re.compile(r"(\d{1,9}(?:\.\d{1,30})?)/s")
 
@@ -55,11 +57,11 @@ class ClientClock(Configurable, configured=True):
 
     def __init__(
         self,
-        sample_time: Any = 0.0,
-        up: Any = None,
-        down: Any = None,
+        sample_time: EachClient = 0.0,
+        up: EachClient | None = None,
+        down: EachClient | None = None,
         available: str | os.PathLike[str] | Mapping[int, Intervals] | None = None,
-        period: Any = None,
+        period: float | str | None = None,
     ) -> None:
         self.sample_time, self.up, self.down = (_plain(each) for each in (sample_time, up, down))
         self._laws = (

@@ -400,7 +400,8 @@ def exact_default(workers: int, size: int, hosts: int) -> Default:
     most = [count for least, count in (_ONE_HOST if hosts == 1 else _SEVERAL_HOSTS) if size >= least][-1]
     if workers <= most:
         return Default(Plain)
-    ring, where = codecs.Ring, f"{hosts} hosts"
+    ring: type[Codec] = codecs.Ring
+    where = f"{hosts} hosts"
     if hosts == 1:
         from ..codec.compose import Ring  # noqa: PLC0415 - for a job of so many workers
 

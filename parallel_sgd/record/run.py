@@ -22,11 +22,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 from urllib.parse import quote
 
 from network.names import missing
 from nn import arguments
+from nn.arrays import MaybeNone
 from nn.dataset.interface import Arrays
 from nn.extension import listed
 from nn.model import Model
@@ -40,7 +41,7 @@ from rpc.support.logs import SUBMIT_LOGGER, clean, get_logger
 from ..checkpoint.choose import choose
 from ..checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from ..checkpoint.resume import NODES, RESUMES
-from ..checkpoint.schedule import keeps
+from ..checkpoint.schedule import Kept, keeps
 from ..engine.accounts import AccountsOfNodes, NodeAccounts
 from ..engine.progress import Position
 from ..nodes import machine_of
@@ -65,6 +66,15 @@ _NODE: Final = re.compile(r"Node-(-?[0-9]{1,9})-Retrieve")
 # the page, a signature and its key may appear or change after the manifest was written
 _LATER: Final = (PAGE, "model.sig", "model.pub")
 FORMAT: Final = "psgd.manifest/2"
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # with it `JobResult` alone is that of a `Model`, as in Python 3.13
+
+    Trained = TypeVar("Trained", bound=Model, default=Model, covariant=True)
+else:
+    from typing import TypeVar
+
+    Trained = TypeVar("Trained", bound=Model)
+"""The class of the model of a job, which the trained ones have, too."""
 _MOST: Final = 64 << 20  # bytes of a manifest
 _log = get_logger(SUBMIT_LOGGER)
 
@@ -79,7 +89,7 @@ _MEANT: Final = {
 }
 
 
-class JobResult(Results):
+class JobResult(Results, Generic[Trained]):
     """Mean of every figure over the workers, rounded once, as a dict of floats that prints as one, with `loss` for `Loss`.
 
     Args:
@@ -103,7 +113,7 @@ class JobResult(Results):
     def __init__(
         self,
         figures: Mapping[int, Mapping[str, float]],
-        models: Mapping[int, Model],
+        models: Mapping[int, Trained],
         files: Mapping[int, list[Path]],
         accounts: Mapping[int, NodeAccounts],
         job_id: str,
@@ -113,14 +123,14 @@ class JobResult(Results):
         simulated: Simulated | None = None,
     ) -> None:
         super().__init__(_means(figures))
-        self.models = dict(models)
+        self.models: dict[int, Trained] = dict(models)
         self.files = dict(files)
         self.accounts: Mapping[int, NodeAccounts] = accounts if isinstance(accounts, AccountsOfNodes) else dict(accounts)
         self.job_id = job_id
         self.failures = dict(failures or {})
         self.restarts = restarts
         self.ledger = ledger
-        self.simulated = simulated
+        self.simulated: Simulated | MaybeNone = simulated
         self.report: Path | None = None
         self.signature: Path | None = None
 
@@ -244,7 +254,7 @@ def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
 
 
 def keep_checkpoints(
-    path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = (), every: int | None = None
+    path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = (), every: Kept = None
 ) -> None:
     """Keep, of the work directories in the folder of a run that has ended well, the checkpoints from which it goes on after its
     end, and those after each `every` epochs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from ..nodes import InProcessNodes, check_ps
 from ..options.checks import positive
 from ..record.simulated import FEWER_BLOCKS, TIME_ONLY
 from .codec_time import CodecTime, codec_time_of
-from .compute import MEASURED, Compute, compute_of, time_of
+from .compute import MEASURED, Compute, Law, compute_of, time_of
 from .order import Arrivals
 from .platform import Platform
 from .platform_text import platform_of
@@ -77,12 +77,12 @@ def simulated(
     platform: Platform | str | Path = "star 1Gbit/s 50us",
     *,
     ps: bool = False,
-    compute: Any = MEASURED,
-    codec_time: Any = MEASURED,
+    compute: float | str | Law | Mapping[Any, float | str | Law] = MEASURED,
+    codec_time: float | str | Path | Mapping[str, Any] = MEASURED,
     arrivals: Arrivals | bool | None = None,
     seed: int = 0,
     shared: bool | None = None,
-    restart: Any = START_SECONDS,
+    restart: float | str = START_SECONDS,
     distinct: int | None = None,
     learn: bool = True,
 ) -> SimulatedNodes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -17,21 +18,29 @@ from parallel_sgd import ParallelSGD
 from parallel_sgd.options import fields as metadata
 from parallel_sgd.options import job_options
 from parallel_sgd.options.job_options import JobOptions
-from tests.sources import ROOT, parse
+from tests.sources import ROOT, library_files, parse, script_files
+from tests.test_docs import GUIDES, program
 
 MOST = 3000  # characters of a hover
 
 RIGHT = """
 import nn
+from executor.parallel import Collection, Context
+from rpc import Communication
 import parallel_sgd
 from nn import Input
 from nn.layer import Dense
 from nn.model import Functional, Model, SequentialModel
 from nn.value import Value
-from parallel_sgd import ParallelSGD
+from nn.dataset import Digits
+from parallel_sgd import JobResult, ParallelSGD
 from parallel_sgd.batch_sync import StaleSynchronous
-from parallel_sgd.codec import SizeAdaptive, TopK
+from parallel_sgd.codec import FirstCopy, SizeAdaptive, TopK
 from network import NodeAssignment
+
+class Slow(FirstCopy):
+    def __init__(self, node_id: int) -> None:
+        super().__init__(node_id)
 
 class Own(Model):
     def __init__(self, units: int) -> None:
@@ -54,12 +63,32 @@ def build() -> list[Model]:
     plain: Plain = Plain([-1, 8], seed=1)
     return [single, several, own, plain, SequentialModel([-1, 8], [Dense(3)])]
 
-def train(job: ParallelSGD, model: SequentialModel, nodes: NodeAssignment) -> None:
+def right(job: ParallelSGD, model: SequentialModel, nodes: NodeAssignment) -> None:
     job.parallel(nodes, codec="topk", ps_codec="syncps", sync_type="asgd", gd_type="adam", op_type="psgd")
     job.parallel(nodes, codec={"dense_1": TopK}, sync_type=StaleSynchronous(20), sign="key.pem", discovery="hosts.sh")
     job.parallel(nodes, codec=SizeAdaptive(big=TopK), sync_type="stale:20", assignment_type="iid", epochs=3)
+    job.parallel(nodes, codec={"dense_1": Slow})
     Dense(3, activation="relu")
     model.setup("mse", "accuracy")
+    model.compile("adam")
+    model.rule.learn_rate = 0.1
+    single = Model(x := Input([-1, 8]), Dense(2)(x))
+    twice: Functional = Model(x, single(x))
+    SequentialModel.load("sequential.model").layers.pop()
+    ParallelSGD(model, Digits()).parallel(nodes).models[0].layers.pop()
+    after(job.parallel(nodes))
+
+def after(result: JobResult) -> None:
+    print(result.models[0].evaluate, result.simulated.seconds)
+
+def talk(com: Communication) -> object:
+    sender, value = com.get_one()
+    return value
+
+def count(context: Context) -> Collection[tuple[str, int]]:
+    return context.text_file("book.txt").map(lambda word: (word, 1)).reduce_by_key(lambda a, b: a + b)
+
+def wrong(job: ParallelSGD, model: SequentialModel, nodes: NodeAssignment) -> None:
 """
 WRONG = {
     "codec": 'job.parallel(nodes, codec="plian")',
@@ -74,6 +103,11 @@ WRONG = {
     "discovery": "job.parallel(nodes, discovery=3)",
     "activation": 'Dense(3, activation="rleu")',
     "loss": 'model.setup("mse2", "accuracy")',
+    '"setup"': 'model.setup("mse", "acuracy")',
+    "List item": 'model.compile("adam", "mse", ["acuracy"])',
+    'to "compile"': 'model.compile("adm")',
+    "on_failure": 'job.parallel(nodes, on_failure="restrat")',
+    "kernel_initializer": 'Dense(3, kernel_initializer="glorut_uniform")',
     "Own": 'Own("three")',
     # names that a package lacks, although it imports those that it has at their first use
     "Dens": "nn.layer.Dens(3)",
@@ -99,6 +133,53 @@ def test_wrong_words_fail_the_type_checker_and_right_ones_do_not(tmp_path: Path)
     for number, name in enumerate(WRONG, first):
         assert name.strip() in found[number] or name == "loss", found[number]
         assert "incompatible type" in found[number] or "Module has no attribute" in found[number]
+
+
+def bound(body: list[ast.stmt]) -> set[str]:
+    """Return the names that a file binds by its statements, also in `if TYPE_CHECKING`, without running it."""
+    found: set[str] = set()
+    for node in body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            found |= bound([*node.body, *getattr(node, "orelse", [])])
+    return found
+
+
+def test_editors_find_each_public_name_in_the_file_that_its_package_imports_it_from() -> None:
+    """Pyright takes a name that only `__getattr__` of a module has for none: it shows neither type nor text."""
+    lost = []
+    for package in (path for path in library_files() if path.name == "__init__.py"):
+        for node in ast.walk(parse(package)):
+            if not isinstance(node, ast.ImportFrom) or not node.level or not node.module:
+                continue
+            home = package.parents[node.level - 1] / node.module.replace(".", "/")
+            source = home / "__init__.py" if home.is_dir() else home.with_suffix(".py")
+            names = bound(parse(source).body) | {"*", *(path.stem for path in source.parent.glob("*"))}
+            lost += [f"{source.relative_to(ROOT)}: {alias.name}" for alias in node.names if alias.name not in names]
+    assert not lost
+
+
+@pytest.mark.long
+def test_programs_of_users_pass_the_type_checker(tmp_path: Path) -> None:
+    """The programs of the guides and the examples; what the test of wrong words asserts in the gate is of the same types."""
+    pytest.importorskip("mypy")
+    guides = {page: program((ROOT / page).read_text("utf-8"))[0] for page in GUIDES}
+    for page, text in guides.items():
+        (tmp_path / f"guide_{re.sub(r'[^a-z]', '_', page.lower())}.py").write_text(text)
+    files = [*tmp_path.glob("*.py"), *(path for path in script_files() if path.parts[-2] != "notebooks")]
+    command = [sys.executable, "-m", "mypy", "--config-file=", f"--cache-dir={tmp_path / 'cache'}", "--ignore-missing-imports"]
+    command += ["--allow-redefinition-new", "--local-partial-types", "--explicit-package-bases", *map(str, files)]
+    environment = os.environ | {"MYPYPATH": os.pathsep.join(map(str, (ROOT, ROOT / "examples" / "codecs")))}
+    checked = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    said = [line for line in checked.stdout.splitlines() if ": error: " in line]
+    # a guide shows the error of a name that is none
+    assert len(said) == 1 and '"SequentialModel" has no attribute "metrics_names"' in said[0], checked.stdout
 
 
 def stated() -> list[ast.AnnAssign]:

@@ -27,11 +27,11 @@ __all__ = [
     "LeftOut",
     "Misfit",
     "Number",
-    "Unknown",
+    "UnknownTexts",
     "missing_rows",
 ]
 
-Unknown: TypeAlias = Literal["error", "none"]
+UnknownTexts: TypeAlias = Literal["error", "none"]
 
 
 _INFINITE = (math.inf, -math.inf)
@@ -91,7 +91,7 @@ class Column(ABC):
         return False
 
     @abstractmethod
-    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+    def encode(self, cells: Cells, spelling: Spelling, unknown: UnknownTexts = "error") -> NDArray[np.float64]:
         """Return the numbers ``(rows, numbers)`` of cells, NaN for missing ones.
 
         Args:
@@ -103,7 +103,7 @@ class Column(ABC):
             Misfit: for a cell that is of another kind.
         """
 
-    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
+    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: UnknownTexts) -> None:
         """Write the numbers of one cell into a row of zeros, from `place` on; as `encode` does, without arrays of one row.
 
         Args:
@@ -188,7 +188,7 @@ class _Measured(Column, ABC):
     def _shown(self, value: float) -> str:
         return f"{value:.12g}"
 
-    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+    def encode(self, cells: Cells, spelling: Spelling, unknown: UnknownTexts = "error") -> NDArray[np.float64]:
         values = self.values(cells, spelling)
         if self.offset:
             values = values - self.offset
@@ -223,7 +223,7 @@ class Number(_Measured):
 
     word: ClassVar[str] = "number"
 
-    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
+    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: UnknownTexts) -> None:
         value = self._value(cell, spelling)
         # NaN is a gap, infinity no number.
         if value is None or value in _INFINITE:
@@ -282,7 +282,7 @@ class Date(_Measured):
             return f"{value:.12g}"
         return text.removesuffix("T00:00:00")
 
-    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
+    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: UnknownTexts) -> None:
         text = cell.strip() if isinstance(cell, str) else cell
         if spelling.is_missing(text) if isinstance(text, str) else is_missing(text):
             numbers[place] = math.nan
@@ -334,7 +334,7 @@ class Category(Column):
     def is_open(self) -> bool:
         return self.categories is None
 
-    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+    def encode(self, cells: Cells, spelling: Spelling, unknown: UnknownTexts = "error") -> NDArray[np.float64]:
         places = self.places(cells, spelling, unknown)
         rows = np.zeros((len(cells), self.width))
         rows[places == _GAP] = np.nan
@@ -342,7 +342,7 @@ class Category(Column):
         rows[known, places[known]] = 1
         return rows
 
-    def places(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.intp]:
+    def places(self, cells: Cells, spelling: Spelling, unknown: UnknownTexts = "error") -> NDArray[np.intp]:
         """Return which of the categories each cell is, -1 for none of them, -2 for a missing cell.
 
         The errors are those of `encode`.
@@ -357,14 +357,14 @@ class Category(Column):
             found[row] = _GAP if place is None else place
         return found
 
-    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: Unknown) -> None:
+    def put(self, cell: Any, numbers: list[float], place: int, spelling: Spelling, unknown: UnknownTexts) -> None:
         found = self._place(cell, spelling, unknown, 0)
         if found is None:
             numbers[place : place + self.width] = [math.nan] * self.width
         elif found >= 0:
             numbers[place + found] = 1.0
 
-    def _place(self, cell: Any, spelling: Spelling, unknown: Unknown, row: int) -> int | None:
+    def _place(self, cell: Any, spelling: Spelling, unknown: UnknownTexts, row: int) -> int | None:
         """Return which of the categories a cell is, -1 for none of them, None for a missing cell."""
         text = cell.strip() if isinstance(cell, str) else None if is_missing(cell) else text_of(cell)
         if text is None or spelling.is_missing(text):
@@ -407,7 +407,7 @@ class LeftOut(Column):
     def names(self) -> list[str]:
         return []
 
-    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+    def encode(self, cells: Cells, spelling: Spelling, unknown: UnknownTexts = "error") -> NDArray[np.float64]:
         return np.empty((len(cells), 0))
 
 
@@ -439,7 +439,7 @@ class Label(Column):
             return _listed(self.classes)
         return "" if self.low is None or self.high is None else f"{self.low:.12g} to {self.high:.12g}"
 
-    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+    def encode(self, cells: Cells, spelling: Spelling, unknown: UnknownTexts = "error") -> NDArray[np.float64]:
         """Return the labels ``(rows, 1)``, class numbers for classes; raises as that of a `Number`, and for a missing cell."""
         if self.classes is None:
             return (Date(self.name, form=self.form) if self.form else Number(self.name, truth=True)).encode(cells, spelling)

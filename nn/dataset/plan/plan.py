@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.plan.cells import Cells, Spelling
-from nn.dataset.plan.kinds import Category, CellError, Column, Date, Label, LeftOut, Misfit, Number, Unknown
+from nn.dataset.plan.kinds import Category, CellError, Column, Date, Label, LeftOut, Misfit, Number, UnknownTexts
 from nn.dataset.plan.marks import check_delimiter, check_encoding, check_marks
 from nn.dataset.plan.rows import table_of
 from nn.dataset.plan.text import Text
@@ -63,7 +63,7 @@ class Plan:
     columns: tuple[Column, ...] = ()
     labels: tuple[Label, ...] = ()
     missing: Policy = "error"
-    unknown: Unknown = "error"
+    unknown: UnknownTexts = "error"
     spelling: Spelling = Spelling()  # noqa: RUF009 - it cannot change
     dtype: str = "float32"
     delimiter: str = ","
@@ -87,7 +87,7 @@ class Plan:
             if len(set(names)) < len(names):
                 raise ValueError(f"Plan '{name}' must have different names, got {', '.join(names)[:400]}")
         arguments.one_of(self._owner, "missing", self.missing, get_args(Policy))
-        arguments.one_of(self._owner, "unknown", self.unknown, get_args(Unknown))
+        arguments.one_of(self._owner, "unknown", self.unknown, get_args(UnknownTexts))
         arguments.one_of(self._owner, "dtype", self.dtype, _DTYPES)
         check_marks(self._owner, self.spelling.decimal, self.spelling.thousands)
         check_delimiter(self._owner, self.delimiter)
@@ -129,7 +129,7 @@ class Plan:
         """Whether a column must be completed by the cells of a file; `CSVDataset` does so."""
         return any(column.is_open for column in self.columns)
 
-    def encode(self, rows: Any, unknown: Unknown | None = None) -> Array:
+    def encode(self, rows: Any, unknown: UnknownTexts | None = None) -> Array:
         """Return x ``(n, numbers)`` of rows, before the `steps`.
 
         Args:
@@ -143,7 +143,7 @@ class Plan:
         """
         return self.numbers("encode() 'rows'", table_of("encode() 'rows'", rows, self._feature_names), unknown)
 
-    def numbers(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> Array:
+    def numbers(self, owner: str, cells: Sequence[Cells], unknown: UnknownTexts | None = None) -> Array:
         """Return x ``(n, numbers)`` of cells; raises as `encode`.
 
         Args:
@@ -156,7 +156,7 @@ class Plan:
         # At least float32, whatever the columns hold.
         return x.astype(np.result_type(self.dtype, np.float32), copy=False)
 
-    def raw(self, owner: str, cells: Sequence[Cells], unknown: Unknown | None = None) -> NDArray[np.float64]:
+    def raw(self, owner: str, cells: Sequence[Cells], unknown: UnknownTexts | None = None) -> NDArray[np.float64]:
         """Return the numbers ``(rows, numbers)`` of cells with NaN for missing ones; raises as `encode`.
 
         Args:
@@ -167,7 +167,7 @@ class Plan:
         if unknown is None:
             unknown = self.unknown
         else:
-            arguments.one_of(owner.partition(" '")[0], "unknown", unknown, get_args(Unknown))
+            arguments.one_of(owner.partition(" '")[0], "unknown", unknown, get_args(UnknownTexts))
         # A prediction of one row is common, and should take microseconds.
         if cells and len(cells[0]) <= _FEW:
             return self._few(owner, cells, unknown)
@@ -179,7 +179,7 @@ class Plan:
                 raise _cell_error(owner, column, wrong) from None  # which says all that it does
         return np.concatenate(parts, axis=1) if parts else np.empty((0, 0))
 
-    def _few(self, owner: str, cells: Sequence[Cells], unknown: Unknown) -> NDArray[np.float64]:
+    def _few(self, owner: str, cells: Sequence[Cells], unknown: UnknownTexts) -> NDArray[np.float64]:
         """Return the numbers of few rows, cell by cell: a call of NumPy for each column takes longer than all of them."""
         rows = [[0.0] * self._width for _ in cells[0]]
         place = 0
@@ -259,7 +259,7 @@ class Plan:
             parts.append(part.astype(label.dtype))
         return parts[0] if len(parts) == 1 and not self.label_axis else np.stack(parts, axis=1)
 
-    def apply(self, rows: Any, unknown: Unknown | None = None) -> Array:
+    def apply(self, rows: Any, unknown: UnknownTexts | None = None) -> Array:
         """Return the input of the model for rows: `encode`, then the `steps`; raises as these do.
 
         Args:
@@ -270,7 +270,7 @@ class Plan:
         x = self.encode(rows, unknown)
         return apply_steps(self._transforms, x, lambda: self.labels_of(rows)) if self.steps else x
 
-    def labelled(self, rows: Any, unknown: Unknown | None = None) -> tuple[Array, Array]:
+    def labelled(self, rows: Any, unknown: UnknownTexts | None = None) -> tuple[Array, Array]:
         """Return samples and labels of rows as the model is evaluated on them, after the `steps`; raises as these do.
 
         Args:

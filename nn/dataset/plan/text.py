@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nn import arguments
 from nn.arrays import Array
 from nn.dataset.plan.cells import Cells, Spelling, is_missing, text_of
-from nn.dataset.plan.kinds import Category, Column, Unknown
+from nn.dataset.plan.kinds import Category, Column, UnknownTexts
 
 __all__ = ["PADDING", "UNKNOWN", "Output", "Split", "Standard", "Text", "most_frequent"]
 
@@ -162,7 +162,7 @@ class Text(Column):
         """Return the ids or the counts of texts, as `output` says."""
         return self.ids(texts) if self.output == "int" else self.counts(texts)
 
-    def encode(self, cells: Cells, spelling: Spelling, unknown: Unknown = "error") -> NDArray[np.float64]:
+    def encode(self, cells: Cells, spelling: Spelling, unknown: UnknownTexts = "error") -> NDArray[np.float64]:
         """Return the numbers of cells; a word that the vocabulary does not have is no error."""
         texts = texts_in(cells)
         made = self.numbers([text or "" for text in texts]).astype(np.float64)
