@@ -4,6 +4,7 @@ until the nodes are free.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -21,7 +22,7 @@ from rpc.dialing import watch_for_silence
 from rpc.liveness.limits import STOPPED_SECONDS, VERDICT_HEARTBEATS
 from rpc.submit.coordinator import Coordinator
 from rpc.submit.restarts import Retry
-from rpc.support.logs import get_logger
+from rpc.support.logs import DETAIL, VERDICT, get_logger
 from rpc.verdict import signal_name
 
 from .task_server import TaskServer
@@ -29,6 +30,15 @@ from .task_server import TaskServer
 FREE_SECONDS = 10.0  # for the nodes to be free after the last task
 RETURN_SECONDS = 10.0  # for a node to take a new process in place of one that has crashed
 logger = get_logger("executor")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Tell if a line of a coordinator says more than that a process has ended, which the dispatcher tells with what follows."""
+    return not any(hasattr(record, mark) for mark in (*VERDICT, *DETAIL))
+
+
+_of_coordinators = get_logger("executor.job")
+_of_coordinators.addFilter(_is_news)
 
 
 class TaskJob:
@@ -60,7 +70,12 @@ class TaskJob:
         self._coms = [com]
         self.names: Mapping[int, str] = {node: f"Node({node}) at {address}" for node, address in workers.items()}
         self._made = partial(
-            Coordinator, logger=logger, title=title, blas_threads=blas_threads, collects=False, standstill=STOPPED_SECONDS
+            Coordinator,
+            logger=_of_coordinators,
+            title=title,
+            blas_threads=blas_threads,
+            collects=False,
+            standstill=STOPPED_SECONDS,
         )
         try:
             first = self._made(com)

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ..messages import Notice, Operation, Verdict
+from ..support.logs import VERDICT
 from ..verdict import in_causal_order
 from .heartbeat import WOULD_RUN, Heartbeat, HeartbeatTable
 from .limits import SILENT_SECONDS, STARTING_SILENT_SECONDS, STARVED_SECONDS, WORKED_SECONDS, Phase
@@ -261,7 +262,7 @@ class ClusterMonitor:
         reported = verdict.kind in ("crashed", "exited")  # the traceback comes with the state of the node
         told = verdict.summary if reported else verdict.describe()
         if verdict.rank < 2:
-            self._logger.error("%s", told)
+            self._logger.error("%s", told, extra=VERDICT)
             self.named()
         else:
             self.tell_of_bystander(told)

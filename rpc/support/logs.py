@@ -248,6 +248,8 @@ DISK_TAKES: Final = "disk_takes"
 #: An error or a warning of which a short console has another line, and such a line.
 DETAIL: Final = {"detail": True}
 IN_BRIEF: Final = {"brief": True}
+#: A verdict on a node, of which an owner of the job that starts a process again has a line of its own.
+VERDICT: Final = {"verdict": True}
 
 _VERBOSITY: ContextVar[int] = ContextVar("rpc_verbosity", default=NORMAL)
 _SHORT: ContextVar[bool] = ContextVar("rpc_short_console", default=False)

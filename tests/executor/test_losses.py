@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 import signal
@@ -44,6 +45,18 @@ def test_a_worker_that_dies_while_it_works(agents: NodeAssignment, tmp_path: Pat
         assert error.node in (0, 1)
         assert f"Node({error.node}) at {agents[error.node]} was lost with this task" in str(error)
         assert executor.submit(add, 1, 1).result(LIMIT) == 2
+
+
+def test_a_worker_that_dies_is_told_in_one_sentence(
+    agents: NodeAssignment, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ClusterExecutor(agents, retries=1) as executor:
+        future, pid = begin(executor, tmp_path)
+        os.kill(pid, signal.SIGKILL)
+        (tmp_path / "gate").touch()
+        assert future.result(LIMIT) != pid
+    told = [text for _, level, text in caplog.record_tuples if level >= logging.WARNING]
+    assert len(told) == 1 and "is lost, and started again: its process was killed by signal 9 (SIGKILL)" in told[0], told
 
 
 @pytest.mark.parametrize(

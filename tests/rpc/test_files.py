@@ -123,8 +123,9 @@ def test_files_that_are_no_files_of_a_command(tmp_path: Path, read: Callable[[Pa
         read(tmp_path / "pipe")
 
 
-def test_a_pipe_of_a_shell_is_a_file(tmp_path: Path) -> None:
+def test_a_pipe_of_a_shell_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of `--workers <(command)`: read to its end, however late and in how many parts its writer writes."""
+    monkeypatch.setattr(files, "PIPE_SECONDS", 120.0)  # on a busy machine the writer may be late
     os.mkfifo(tmp_path / "pipe")
     parts = "import sys, time\nfor part in ('ab', 'c' * 100_000):\n with_pipe.write(part); with_pipe.flush()"
     program = f"with_pipe = open({str(tmp_path / 'pipe')!r}, 'w')\n{parts}"
