@@ -326,22 +326,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     manifest = RunManifest.read(folder)
     # before anything is computed: minutes are not spent on a run that is not what it says
     signature = signature_of(folder, manifest, signer)
-    found = [*damages(folder, manifest)]
-    # the settings say which files there must be: they are looked at only once types and bounds are those of a job file (RUN-9)
-    found += unlisted(manifest)
-    if not changed_settings(folder / JOB_FILE, manifest):
-        try:
-            JobFile.read(folder)
-        except ValueError:
-            # a file that the job needs and that is gone is told as such
-            if found:
-                return _refuted(given, signature, found)
-            raise
-        found += misplaced(folder, manifest)
-    if not any(text.startswith(JOB_FILE) for text in found):
-        found += _unnamed(contradictions(folder, manifest), found)
-    # files that contradict each other need no computation
-    if found:
+    if found := _false_by_itself(folder, manifest):
         return _refuted(given, signature, found)
     if signature.state == "bad" or (signer is not None and signature.state != "good"):
         return _tell(given, signature, {"equal": None}, "Nothing was computed again.", EXIT_FAILED)
@@ -350,14 +335,8 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     without: dict[str, Any] = {"writers": [], **({"discovery": None} if "discovery" in file.unnamed else {})}
     options = _merged(file, without, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
-    last, most = max(epochs, default=0), file.options.get("epoch")
-    if most is not None and last > most:
-        raise ValueError(
-            f"The tables of the weights (WH-*.csv) have an epoch {last}, and 'options.epoch' of {as_seen(file.path)} is {most}."
-        )
-    until = last if given.epoch is None else given.epoch
-    if not 1 <= until <= last:
-        raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
+    last = max(epochs, default=0)
+    until = _last_asked(file, last, given.epoch)
     judge = _judge_of(file, given, ())
     with guarded(judge):
         settings = settings_of(options)
@@ -484,6 +463,45 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
                 numbers = " and ".join(dict.fromkeys(map(str, had)))
                 elsewhere = f"{numbers} worker{'s' * (numbers != '1')}"
         return _judge(given, signature, file, every, wrong, others, epochs, beside, elsewhere)
+
+
+def _false_by_itself(folder: Path, manifest: RunManifest) -> list[str]:
+    """Return how the files of a run contradict its manifest and each other, which needs no computation."""
+    found = [*damages(folder, manifest), *unlisted(manifest)]
+    # the settings say which files there must be: they are looked at only once types and bounds are those of a job file (RUN-9)
+    if not changed_settings(folder / JOB_FILE, manifest):
+        try:
+            JobFile.read(folder)
+        except ValueError:
+            # a file that the job needs and that is gone is told as such
+            if found:
+                return found
+            raise
+        found += misplaced(folder, manifest)
+    if not any(text.startswith(JOB_FILE) for text in found):
+        found += _unnamed(contradictions(folder, manifest), found)
+    return found
+
+
+def _last_asked(file: JobFile, last: int, asked: int | None) -> int:
+    """Return the epoch up to which a run is computed again.
+
+    Args:
+        file: the job file of the run.
+        last: the last epoch that the tables of the weights have.
+        asked: `--epoch`, or None for the last one.
+
+    Raises: ValueError where there is no such epoch, or one behind those of the job.
+    """
+    most = file.options.get("epoch")
+    if most is not None and last > most:
+        raise ValueError(
+            f"The tables of the weights (WH-*.csv) have an epoch {last}, and 'options.epoch' of {as_seen(file.path)} is {most}."
+        )
+    until = last if asked is None else asked
+    if not 1 <= until <= last:
+        raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
+    return until
 
 
 def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
