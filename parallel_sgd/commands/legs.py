@@ -81,7 +81,7 @@ def begins_anew(run: Path, epoch: int) -> bool:
 
 def state_behind(again: Path, leg: Leg, owner: int) -> Path | None:
     """Return the checkpoint of a worker at the end of a leg that was computed; None where the computation has left none on this
-    machine, or one that would restore more than the workers of the run had left.
+    machine.
 
     Args:
         again: the folder of the computation.

@@ -455,14 +455,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
         # before the computation is gone
-        # a codec that is named may give other bits on other workers
-        elsewhere = ""
-        if asked and not damaged and "codec" in {*file.options, *file.unnamed}:
-            had = [leg.workers for leg in legs_of(folder, start, until, file.workers, asked=False)]
-            if had != [leg.workers for leg in legs]:
-                numbers = " and ".join(dict.fromkeys(map(str, had)))
-                elsewhere = f"{numbers} worker{'s' * (numbers != '1')}"
-        return _judge(given, signature, file, every, wrong, others, epochs, beside, elsewhere)
+        return _judge(given, signature, file, every, wrong, others, epochs, beside)
 
 
 def _false_by_itself(folder: Path, manifest: RunManifest) -> list[str]:
@@ -559,6 +552,19 @@ def _has_bits_here(bits: str | None, threads: int | str) -> bool:
         return threads == 1 and (bits is None or has_bits(bits))
 
 
+def _other_workers(file: JobFile, every: Sequence[Computed], epochs: Epochs) -> str:
+    """Return how many workers the run had, where others were asked for and its codec may give them other bits; else ""."""
+    run, start, until = every[0].run, every[0].start, every[-1].until
+    # a codec that the product chooses is exact, and a checkpoint that has changed is wrong on any number of workers
+    if "codec" not in {*file.options, *file.unnamed} or any(damaged_checkpoints(run, epochs)):
+        return ""
+    had = [leg.workers for leg in legs_of(run, start, until, file.workers, asked=False)]
+    if had[: len(every)] == [each.workers for each in every] or every[0].unseen:
+        return ""
+    numbers = " and ".join(dict.fromkeys(map(str, had)))
+    return f"{numbers} worker{'s' * (numbers != '1')}"
+
+
 def _judge(
     given: argparse.Namespace,
     signature: Signature,
@@ -568,7 +574,6 @@ def _judge(
     others: list[str],
     epochs: Epochs,
     beside: Mapping[str, list[str]],
-    elsewhere: str,
 ) -> int:
     computed, first = every[-1], every[0].start + 1
     last, workers = computed.until, computed.workers
@@ -612,6 +617,7 @@ def _judge(
             "But the run went on, by a release that did not record what single workers had remembered and lost: this does not "
             "show that the run is false."
         )
+    elsewhere = _other_workers(file, every, epochs)
     if elsewhere:
         content["equal"] = None
         said.append(

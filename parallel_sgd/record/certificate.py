@@ -105,6 +105,8 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     in_turn = not hurt or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
     yield from _gaps(epochs, {} if once else _begins(run), in_turn=in_turn)
     yield from _other_parts(run, file, outcome, once=once)
+    if not once:
+        yield from _unfinished(run, epochs, lost_nodes(outcome))
     if once:
         yield from _begun_late(run, epochs)
     if not epochs or damaged:
@@ -228,18 +230,36 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
         if twice:
             yield f"{name} has several hashes of {_few(twice)}"
     # those that the workers of the last attempt have written to the end, and that no computation need have again
-    attempts: dict[int, set[int]] = {}
-    for node, attempt, _ in told_at_the_start(run):
-        attempts.setdefault(attempt, set()).add(node)
-    there = attempts.get(max(attempts, default=0))
+    there = _last_nodes(run)
     for kind in (*_STEPS, *_TIMES, "AC", "BY", "EV", DEALT):
         for path in sorted(run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
             if number_of(path.name) == node_of(path) not in lost and (there is None or node_of(path) in there):
                 name = path.relative_to(run).as_posix()
-                # a reader takes half a row for one that is being written
-                remark = read_table(Door(run), name)[1] or ("" if _is_whole(run, name) else "its last row is cut off")
-                if remark:
-                    yield f"{name}: {remark}"
+                # a reader takes half a row for one that is being written, and leaves out those that are not finite
+                if not _is_whole(run, name):
+                    yield f"{name}: its last row is cut off"
+
+
+def _last_nodes(run: Path) -> set[int] | None:
+    """Return the nodes of the last attempt; None for a run that does not tell them."""
+    attempts: dict[int, set[int]] = {}
+    for node, attempt, _ in told_at_the_start(run):
+        attempts.setdefault(attempt, set()).add(node)
+    return attempts.get(max(attempts, default=0))
+
+
+def _unfinished(run: Path, epochs: Epochs, lost: set[int]) -> Iterator[str]:
+    """Yield the workers of the last attempt with tables of weights that lack the last epoch."""
+    there, parts = _last_nodes(run), next(iter(read_parts(run).values()), [])
+    last = max(epochs, default=0)
+    # one without rows begins its table with the first epoch that it has trained
+    if not epochs or (parts and parts[-1].epoch >= last):
+        return
+    for path in sorted(run.glob("Node-[0-9]*-Retrieve/WH-*.csv")):
+        node = node_of(path)
+        had = any(node in values for values in epochs[last].values())
+        if not had and node not in lost and (there is None or node in there) and not (parts and 0 < parts[-1].workers <= node):
+            yield f"the table of the weights of node {node} lacks epoch {last}"
 
 
 def _is_whole(run: Path, name: str) -> bool:

@@ -915,6 +915,16 @@ def test_parts_that_one_worker_does_not_tell_are_named(
     assert code == 1 and "(DE-*.csv) of node 1 has none, others have" in told, told
 
 
+@covers("RUN-4")
+@pytest.mark.parametrize("rows", [r"(?m)^\d.*\n", r"(?m)^2.*\n"], ids=["all", "last"])
+def test_a_worker_of_the_last_attempt_tells_its_weights_to_the_end(rows: str, tmp_path: Path) -> None:
+    run = began_anew("restarted within an epoch", tmp_path)
+    rewrite(run, "Node-0-*/WH-*.csv", lambda text: re.sub(rows, "", text))
+    sealed_again(run)
+    found = [*contradictions(run, RunManifest.read(run))]
+    assert "the table of the weights of node 0 lacks epoch 2" in found, found
+
+
 @covers("RUN-3")
 def test_a_codec_that_is_not_exact_accuses_no_run_on_other_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the number of the first attempt, too, where fewer went on."""
