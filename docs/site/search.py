@@ -21,8 +21,13 @@ HUMP = re.compile(r"(?<=.)(?=[A-Z][a-z])")
 WEIGHTS = {
     r"docs/reference/[\w.]+\.html$": 0.4,  # a page of the reference is a list of names
     r"docs/reference/(nn\.model|parallel_sgd)\.html#": 5.0,  # where programs begin
+    # what parts are made of has the names of the parts: `Ring` is a codec before it is an exchange pattern
+    r"docs/reference/(nn\.(arrays|operation|optimizer|value|threads|names|data)|nn\.html#nn\.IOptimizer)\b": 1.0,
+    r"docs/reference/parallel_sgd\.(codec\.(compose|pipeline)|batches|run_page|accounts)\b": 1.0,
+    r"docs/reference/(rpc|network)\b": 1.5,
     r"docs/reference/": 3.0,
     r"docs/options\.html#": 3.0,
+    r"docs/command\.html$": 0.4,  # its sections tell more of a command than the table of all
     r"docs/adr/": 0.002,  # the title of a decision counts no more than a sentence of a guide
     r"CHANGELOG|docs/contract|docs/proofs/|docs/deviations|README\.zh-CN": 0.2,
     r"examples/|deploy/.*\.\w+\.html": 0.3,
@@ -32,17 +37,39 @@ WEIGHTS = {
 ASKED = {
     "index.html#set-up-one-command": ["install"],
     "index.html#run-on-several-machines": ["worker.json"],
-    "docs/command.html#runs-of-a-directory": ["psgd runs", "psgd compare"],
+    "index.html#limits": ["GPU", "Windows"],
+    "docs/command.html": ["psgd"],
+    "docs/command.html#runs-of-a-directory": ["psgd runs", "show", "psgd compare"],
     "docs/command.html#is-it-what-it-says": ["psgd verify"],
     "docs/command.html#jobtoml-to-train-a-run-again": ["psgd run", "job.toml"],
     "docs/first-run.html": ["train"],
     "docs/run-page.html": ["report", "report.html"],
     "docs/run-page.html#while-it-goes-on": ["dashboard", "live page"],
     "docs/notebooks.html#in-a-class": ["teacher", "students", "lesson"],
+    "docs/day-two.html#change-the-key": ["rotate key", "key file"],
+    "docs/day-two.html#what-grows-and-how-far": ["disk full"],
+    "docs/day-two.html#look": ["logs"],
+    "docs/elastic.html": ["elastic"],
+    "docs/errors.html#import-it": ["hides the package"],
+    "docs/errors.html#reach-workers": ["cannot be reached", "no node listens"],
+    "docs/errors.html#submit-a-job": ["is busy"],
+    "docs/first-run.html#train-the-same-again-may-be-skipped": ["reproducible"],
+    "docs/launchers.html#are-all-workers-well": ["doctor"],
     "docs/reliability.html#when-a-node-fails": ["restart", "shrink"],
-    "docs/reference/nn.model.html#nn.model.Model.fit": ["batch_size"],
+    "docs/simulation.html#plan": ["plan"],
+    "docs/sweeps.html#from-a-terminal": ["sweep"],
+    "docs/transfer.html#a-new-head-on-a-trained-model": ["transfer", "freeze layers"],
+    "docs/clients.html": ["federated"],
+    "nn/index.html#a-layer-of-your-own": ["custom layer", "custom loss"],
+    "nn/index.html#in-scikit-learn": ["scikit-learn"],
+    "docs/reference/nn.activation.html#nn.activation.ReLU": ["relu"],
+    "docs/reference/nn.dataset.html#nn.dataset.CIFAR10": ["CIFAR10"],
+    "docs/reference/nn.metric.html#nn.metric.AreaUnderCurve": ["auc"],
+    "docs/reference/nn.model.html#nn.model.Model.fit": ["fit", "batch_size"],
     "docs/reference/parallel_sgd.codec.html#parallel_sgd.codec.Codec": ["codec"],
+    "docs/reference/parallel_sgd.codec.html#parallel_sgd.codec.Ring": ["all-reduce"],
     "docs/reference/nn.gradient_descent.html#nn.gradient_descent.ADAMOptimizer": ["adam"],
+    "docs/reference/nn.gradient_descent.html#nn.gradient_descent.IGradientDescent": ["rate", "gradient clipping", "clip_norm"],
 }
 
 

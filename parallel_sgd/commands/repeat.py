@@ -326,22 +326,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     manifest = RunManifest.read(folder)
     # before anything is computed: minutes are not spent on a run that is not what it says
     signature = signature_of(folder, manifest, signer)
-    found = [*damages(folder, manifest)]
-    # the settings say which files there must be: they are looked at only once types and bounds are those of a job file (RUN-9)
-    found += unlisted(manifest)
-    if not changed_settings(folder / JOB_FILE, manifest):
-        try:
-            JobFile.read(folder)
-        except ValueError:
-            # a file that the job needs and that is gone is told as such
-            if found:
-                return _refuted(given, signature, found)
-            raise
-        found += misplaced(folder, manifest)
-    if not any(text.startswith(JOB_FILE) for text in found):
-        found += _unnamed(contradictions(folder, manifest), found)
-    # files that contradict each other need no computation
-    if found:
+    if found := _false_by_itself(folder, manifest):
         return _refuted(given, signature, found)
     if signature.state == "bad" or (signer is not None and signature.state != "good"):
         return _tell(given, signature, {"equal": None}, "Nothing was computed again.", EXIT_FAILED)
@@ -350,14 +335,8 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     without: dict[str, Any] = {"writers": [], **({"discovery": None} if "discovery" in file.unnamed else {})}
     options = _merged(file, without, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
-    last, most = max(epochs, default=0), file.options.get("epoch")
-    if most is not None and last > most:
-        raise ValueError(
-            f"The tables of the weights (WH-*.csv) have an epoch {last}, and 'options.epoch' of {as_seen(file.path)} is {most}."
-        )
-    until = last if given.epoch is None else given.epoch
-    if not 1 <= until <= last:
-        raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
+    last = max(epochs, default=0)
+    until = _last_asked(file, last, given.epoch)
     judge = _judge_of(file, given, ())
     with guarded(judge):
         settings = settings_of(options)
@@ -476,7 +455,53 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
         # before the computation is gone
-        return _judge(given, signature, file, every, wrong, others, epochs, beside)
+        # a codec that is named may give other bits on other workers
+        elsewhere = ""
+        if asked and not damaged and "codec" in {*file.options, *file.unnamed}:
+            had = [leg.workers for leg in legs_of(folder, start, until, file.workers, asked=False)]
+            if had != [leg.workers for leg in legs]:
+                numbers = " and ".join(dict.fromkeys(map(str, had)))
+                elsewhere = f"{numbers} worker{'s' * (numbers != '1')}"
+        return _judge(given, signature, file, every, wrong, others, epochs, beside, elsewhere)
+
+
+def _false_by_itself(folder: Path, manifest: RunManifest) -> list[str]:
+    """Return how the files of a run contradict its manifest and each other, which needs no computation."""
+    found = [*damages(folder, manifest), *unlisted(manifest)]
+    # the settings say which files there must be: they are looked at only once types and bounds are those of a job file (RUN-9)
+    if not changed_settings(folder / JOB_FILE, manifest):
+        try:
+            JobFile.read(folder)
+        except ValueError:
+            # a file that the job needs and that is gone is told as such
+            if found:
+                return found
+            raise
+        found += misplaced(folder, manifest)
+    if not any(text.startswith(JOB_FILE) for text in found):
+        found += _unnamed(contradictions(folder, manifest), found)
+    return found
+
+
+def _last_asked(file: JobFile, last: int, asked: int | None) -> int:
+    """Return the epoch up to which a run is computed again.
+
+    Args:
+        file: the job file of the run.
+        last: the last epoch that the tables of the weights have.
+        asked: `--epoch`, or None for the last one.
+
+    Raises: ValueError where there is no such epoch, or one behind those of the job.
+    """
+    most = file.options.get("epoch")
+    if most is not None and last > most:
+        raise ValueError(
+            f"The tables of the weights (WH-*.csv) have an epoch {last}, and 'options.epoch' of {as_seen(file.path)} is {most}."
+        )
+    until = last if asked is None else asked
+    if not 1 <= until <= last:
+        raise ValueError(f"--epoch must be one of the run's epochs, 1 to {last}, got {until}.")
+    return until
 
 
 def _unnamed(found: Iterable[str], known: list[str]) -> list[str]:
@@ -543,6 +568,7 @@ def _judge(
     others: list[str],
     epochs: Epochs,
     beside: Mapping[str, list[str]],
+    elsewhere: str,
 ) -> int:
     computed, first = every[-1], every[0].start + 1
     last, workers = computed.until, computed.workers
@@ -568,9 +594,6 @@ def _judge(
             content["not computed"] = unproven
         return _tell(given, signature, content, clean_text("\n".join(said)), EXIT_OK)
     why = ""
-    if workers != file.workers:
-        told = f"{file.workers} worker{'s' * (file.workers != 1)}"
-        why += f" The run had {told}; only codecs that are exact, such as Plain, give equal bits on others."
     if "resume" in file.options and not every[0].start and not computed.unseen:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
     content |= {"damaged": wrong, "others": others}
@@ -589,13 +612,19 @@ def _judge(
             "But the run went on, by a release that did not record what single workers had remembered and lost: this does not "
             "show that the run is false."
         )
+    if elsewhere:
+        content["equal"] = None
+        said.append(
+            f"But the run had {elsewhere}, and only codecs that are exact, such as Plain, give equal bits on others: this does "
+            f"not show that the run is false. Verify it without a number of workers."
+        )
     if computed.unseen:
         content["equal"] = None
         said.append(
             f"But it went on with {computed.unseen}, which is not beside it and may have had other blocks, data or settings: "
             f"this does not show that the run is false. Put the folder of that run beside it."
         )
-    code = EXIT_USAGE if others or anew or computed.unseen else EXIT_FAILED
+    code = EXIT_USAGE if others or anew or elsewhere or computed.unseen else EXIT_FAILED
     return _tell(given, signature, content, clean_text("\n".join(filter(None, said))), code)
 
 
