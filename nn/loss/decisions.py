@@ -51,7 +51,8 @@ class Binary_Cross_Entropy(BinaryLoss):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
-        self._probabilities, self._rest, self._log, self._work = (self._memory.empty(shape, dtype) for _ in range(4))
+        self._probabilities, self._rest, self._log = (self._memory.empty(shape, dtype) for _ in range(3))
+        self._positive = self._memory.empty(shape, np.dtype(bool))
         self._losses = np.empty(shape[0], dtype)
 
     def each(self, label: Array, output: Array) -> Array:
@@ -62,14 +63,12 @@ class Binary_Cross_Entropy(BinaryLoss):
         if math.isinf(z.item(z.argmax())) or math.isinf(z.item(z.argmin())):
             np.copyto(rest, _costs(z, label))
         else:
-            # max(z, 0) - y z as (1 - y) max(z, 0) + y max(-z, 0), which cancels for no label between 0 and 1, and of which a
-            # sure and right score leaves exactly 0.
-            work = self._work
-            np.maximum(z, 0, out=work)
-            np.subtract(1, label, out=rest)
-            np.multiply(rest, work, out=rest)
-            np.multiply(label, probabilities, out=work)
-            np.subtract(rest, work, out=rest)
+            # (1 - y) max(z, 0) + y max(-z, 0) as |y - [z > 0]| |z|, where max(z, 0) - y z would cancel for labels near 0 or 1;
+            # a sure and right score leaves exactly 0.
+            np.greater(z, 0, out=self._positive)
+            np.subtract(label, self._positive, out=rest)
+            np.multiply(rest, z, out=rest)
+            np.abs(rest, out=rest)
         np.add(rest, log, out=rest)
         # s(z) = exp(min(z, 0) - log(1 + exp(-|z|))), exact where it is close to 0 too
         np.subtract(probabilities, log, out=probabilities)
