@@ -196,7 +196,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 # the pages of real jobs and some of the site in Chromium, with pictures to look at: needs Debian's chromium, node and npm
-browser: docs
+browser: $(VENV)/.dev site/.built
 	@$(call playwright)
 	PLAYWRIGHT=$(CURDIR)/$(VENV)/browser $(BIN)/python -m tests.browser $(OPTIONS)
 
@@ -213,10 +213,17 @@ notebooks: $(VENV)/.dev
 playwright = $(BIN)/python -m tests.browser.pictures && npm install --silent --no-audit --no-fund --prefix $(VENV)/browser playwright-core@1.64.1
 
 # the guides, and a reference of all public names, as a site in site/ that opens without a network: open site/index.html
-docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: site/.built
 	$(BIN)/python -m pytest -q tests/site_search.py
 	@echo "Built: site/index.html"
+
+# the files of which the site tells, with plain names; MkDocs keeps hidden files of the folder, so that its age stays known
+SITE_SOURCES := mkdocs.yml $(wildcard *.md) $(shell find docs examples deploy nn network rpc executor parallel_sgd psgd \
+	'(' -name '__pycache__' -o -name '.?*' -o -name 'runs' ')' -prune -o -type f -not -name '*[!A-Za-z0-9._-]*' -print)
+
+site/.built: $(SITE_SOURCES) $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev
 	$(INSTALL) -e . --group dev --group docs

@@ -18,7 +18,18 @@ from pathlib import Path
 from types import FrameType, MappingProxyType, TracebackType
 from typing import Final
 
-__all__ = ["NEEDED", "HiddenPackage", "NotInstalled", "check", "is_answer", "refusal", "refusal_of_module", "warn_of"]
+__all__ = [
+    "NEEDED",
+    "HiddenPackage",
+    "NotInstalled",
+    "check",
+    "is_answer",
+    "is_told",
+    "mark_told",
+    "refusal",
+    "refusal_of_module",
+    "warn_of",
+]
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -60,6 +71,16 @@ def check(package: str) -> None:
     """
     needed = dict.fromkeys(other for name in (package, *NEEDED[package]) for other in _OF_OTHERS.get(name, ()))
     lacking = [name for name in needed if name not in sys.modules and importlib.util.find_spec(name) is None]
+    for name in needed.keys() - {*lacking}:
+        # each of them is a folder: a single file is one of the user's
+        found = sys.modules[name].__spec__ if name in sys.modules else importlib.util.find_spec(name)
+        if found is not None and found.origin and found.submodule_search_locations is None:
+            _tell_alone()
+            raise HiddenPackage(
+                f"{found.origin} hides the library {name!r}, which Parallel-SGD needs: rename this file, or start the program "
+                "where it is not on Python's path.",
+                name=name,
+            )
     if lacking:
         _tell_alone()
         listed = f"{', '.join(lacking[:-1])} and {lacking[-1]}" if lacking[1:] else lacking[0]
@@ -101,6 +122,19 @@ def is_answer(error: BaseException) -> bool:
         answer = _is_raised_by_us(seen.__traceback__)
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
     return answer
+
+
+def mark_told(stop: KeyboardInterrupt) -> None:
+    """Note that what Ctrl-C has stopped, and what follows from that, is said already: a traceback would say no more."""
+    vars(stop)[_TOLD] = True
+
+
+def is_told(error: BaseException) -> bool:
+    """Return whether an error is a Ctrl-C that `mark_told` has marked."""
+    return bool(vars(error).get(_TOLD))
+
+
+_TOLD = "told"
 
 
 def refusal(

@@ -49,14 +49,14 @@ class TaskJob:
         nodes.check_open()
         # the parameter server of the assignment computes no tasks
         workers = NodeAssignment(key_file=key_file or nodes.key_file)
-        workers.lives = self._lives = nodes.lives
+        workers.lives = nodes.lives
         for node, address in nodes.items():
             if node >= 0:
                 workers.add(node, address)
         if not len(workers):
             raise ValueError("ClusterExecutor 'nodes' must have at least one worker, got none.")
         com: Controller = Request().request(workers)
-        self._addresses, self._key = dict(workers.items()), com.key
+        self._addresses, self._again = dict(workers.items()), com.again
         self._coms = [com]
         self.names: Mapping[int, str] = {node: f"Node({node}) at {address}" for node, address in workers.items()}
         self._made = partial(
@@ -94,9 +94,7 @@ class TaskJob:
 
     def _start_again(self, node: int) -> Session:
         # a connection of its own: the first one belongs to the dispatcher's thread
-        alone = NodeAssignment().add(node, self._addresses[node])
-        alone.lives = self._lives
-        com = Request(key=self._key).request(alone)
+        com = self._again({node: self._addresses[node]})
         try:
             coordinator = self._made(com, job=self.job, attempt=self._attempts[node])
             session = _start(coordinator)[node]

@@ -36,6 +36,12 @@ _MIDWAY = attrgetter("midway")
 BlockHandler = Callable[[int, Message], None]
 
 
+def _not_called(addresses: Mapping[int, Address]) -> Controller:
+    raise ValueError(
+        f"Only connections that network.Request has opened can be opened again, not those with {sorted(addresses)}."
+    )
+
+
 class Controller(contextlib.AbstractContextManager["Controller"]):
     """Sessions with the other nodes of a job, by node id.
 
@@ -45,7 +51,8 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         clock: measures time-outs; default: the system's.
         wait: waiter of the sessions' links; default: `poll_again()`, for sockets.
 
-    `addresses` tells where the peers are, if this node called them, and `lives` is that of their `NodeAssignment`.
+    `addresses` tells where the peers are, if this node called them, `lives` is that of their `NodeAssignment`, and
+    `again(addresses)` opens new connections to some of them.
     `on_block(sender, message)` receives the messages with a head, except those with a head of a length that one of `handlers`
     takes. `on_wait()` and `on_resume(moves)`, if set, are
     called before and after each wait, which then is cut into slices of 0.25 s; `moves` tells whether bytes can be moved. A peer
@@ -67,6 +74,7 @@ class Controller(contextlib.AbstractContextManager["Controller"]):
         self.addresses: Mapping[int, Address] = {}
         self.lives: Callable[[Address], bool] = lambda _: False
         self.key: Key | None = None
+        self.again: Callable[[Mapping[int, Address]], Controller] = _not_called
         self.on_block: BlockHandler | None = None
         self.handlers: dict[int, BlockHandler] = {}
         self.on_wait: Callable[[], None] | None = None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from .clock import Clock, SystemClock
 from .controller import Controller
 from .dial import CONNECT_SECONDS, Target, advised, dial_all
 from .errors import NetworkError, TimedOut
-from .key_files import find_keys_for, key_origin
+from .key_files import KeySource, find_keys_for, key_file_of, key_origin
 from .keys import Key
 from .loopback import refuse_misplaced
-from .nodes import SUBMITTER, NodeAssignment
+from .nodes import SUBMITTER, Address, NodeAssignment
 from .session import Session
 
 OWN_SECONDS = 60.0  # for an agent that this program has started, and that runs: where cores are few, it may get none for long
@@ -21,6 +22,11 @@ OWN_SECONDS = 60.0  # for an agent that this program has started, and that runs:
 
 class Request:
     """Opener of authenticated connections to agents.
+
+    A key file that has changed is read again before the next call, so that a program outlives a change of the key: what it has
+    begun goes on with connections of before, and later ones are opened with the key that counts then.
+
+    Attributes: `key`, below; another one serves from the next call on.
 
     Args:
         key_file: the cluster key; default: the assignment's own, `PSGD_KEY_FILE`, or the user's configuration directory.
@@ -31,7 +37,8 @@ class Request:
     """
 
     def __init__(self, key_file: str | Path | None = None, *, key: Key | None = None) -> None:
-        self._key_file, self._key = key_file, key
+        self._key_file, self.key = key_file, key
+        self._sources: dict[Path | None, KeySource] = {}
 
     def request(self, nodes: NodeAssignment, limit: float = CONNECT_SECONDS) -> Controller:
         """Connect to all nodes at once.
@@ -85,9 +92,7 @@ class Request:
         if not len(nodes):
             raise ValueError("Request needs at least one node, got an empty NodeAssignment.")
         explicit = self._key_file or nodes.key_file
-        key = self._key
-        if key is None:
-            key = find_keys_for((nodes[node] for node in nodes), Path(explicit) if explicit else None, os.environ).offered
+        key = self.key or self._offered(nodes, Path(explicit) if explicit else None)
         targets = {
             # the agent learns in the clear which node is meant, for its log and its refusals
             node_id: Target(address, key, "submitter", "agent", node_id=node_id, caps={"node": node_id})
@@ -95,9 +100,18 @@ class Request:
         }
         sessions, errors = dial_all(targets, limit)
         self._call_again(nodes, targets, sessions, errors, limit)
-        origin = None if self._key is not None else key_origin(explicit, os.environ)
+        origin = None if self.key is not None else key_origin(explicit, os.environ)
         told = {node_id: advised(error, nodes[node_id], explicit, origin) for node_id, error in errors.items()}
         return sessions, told, key
+
+    def _offered(self, nodes: NodeAssignment, explicit: Path | None) -> Key:
+        """Return the first key of the file as it is now, or the last one that could be read from it. Raises: KeyFileError."""
+        path = key_file_of(explicit, os.environ)
+        if path not in self._sources:
+            keyring = find_keys_for((nodes[node] for node in nodes), explicit, os.environ)
+            # a fault of the file is told where its last key is refused: an agent may take that still
+            self._sources[path] = KeySource(keyring, path, lambda _: None)
+        return self._sources[path].current().offered
 
     @staticmethod
     def _call_again(
@@ -129,8 +143,7 @@ class Request:
                 session.close()
             raise
 
-    @staticmethod
-    def connected(nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:
+    def connected(self, nodes: NodeAssignment, sessions: Mapping[int, Session], key: Key) -> Controller:
         """Make a controller of the sessions that `call` has opened.
 
         Args:
@@ -140,4 +153,23 @@ class Request:
         """
         com = Controller(SUBMITTER, sessions)
         com.addresses, com.key, com.lives = dict(nodes.items()), key, nodes.lives
+        com.again = partial(self._again, nodes.key_file, nodes.lives)
         return com
+
+    def _again(
+        self, key_file: str | Path | None, lives: Callable[[Address], bool], addresses: Mapping[int, Address]
+    ) -> Controller:
+        """Connect anew to some nodes of an assignment, by the key that counts now.
+
+        Args:
+            key_file: that of the assignment.
+            lives: that of the assignment.
+            addresses: the nodes, with their addresses.
+
+        Raises: as `request`.
+        """
+        wanted = NodeAssignment(key_file)
+        wanted.lives = lives
+        for node, address in addresses.items():
+            wanted.add(node, address)
+        return self.request(wanted)

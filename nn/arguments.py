@@ -7,6 +7,8 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Set
 from contextlib import suppress
 from functools import lru_cache
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from nn.arrays import BATCH, LENGTH, Shape
-from nn.extension import Extension, is_ours, listed, signature_of
+from nn.extension import Extension, is_ours, level_of_user, listed, signature_of
 from nn.extension import also as also
 from nn.extension import did_you_mean as did_you_mean
 from nn.extension import missing_attribute as missing_attribute
@@ -171,9 +173,10 @@ def part(owner: object, argument: str, given: Any, kind: type[Any], package: str
         return class_of(owner, argument, given, package)()
     # Keras takes a function here, and TensorFlow finds its gradient
     if inspect.isroutine(given):
+        other = "; or give its value to add_loss() of Model(inputs, outputs)" if package == "nn.loss" else ""
         raise TypeError(
             f"{_name(owner)} '{argument}' must be an instance of {kind.__name__}, got the function {given.__name__}; derive a "
-            f"class from {package}.{kind.__name__}, whose help() tells how"
+            f"class from {package}.{kind.__name__}, whose help() tells how{other}"
         )
     return instance(owner, argument, given, kind)
 
@@ -250,6 +253,28 @@ def path(owner: object, name: str, value: Any, of: str = "") -> str:
     if not isinstance(found, str) or not found or "\0" in found:
         raise TypeError(f"{_name(owner)} '{name}' must be {f'the path of {of}' if of else 'a path'}, got {short(value)}")
     return found
+
+
+def new_path(owner: object, name: str, value: Any, of: str = "") -> str:
+    """Return a path of something that will be written, as `path` does; warn of one that Windows would read in another way."""
+    found = path(owner, name, value, of)
+    if advice := as_on_windows(found):
+        warnings.warn(f"{_name(owner)} '{name}' {found!r} is one name here, {advice}", UserWarning, stacklevel=level_of_user())
+    return found
+
+
+def as_on_windows(found: str) -> str:
+    """Return advice for a path that is written as for Windows, "" for any other.
+
+    Args:
+        found: the path.
+    """
+    if "\\" not in found or os.sep == "\\":
+        return ""
+    turned = re.sub(r"\\+", "/", found)
+    if re.match("[A-Za-z]:/", turned):
+        return f"where drives of Windows have no letters; in WSL it is '/mnt/{turned[0].lower()}{turned[2:]}'"
+    return f"where folders are separated by '/': write {turned!r}"
 
 
 def shape(owner: object, name: str, value: Any, *, unknown: int = 0, lengths: bool = False) -> Shape:

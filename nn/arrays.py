@@ -37,6 +37,7 @@ DType: TypeAlias = Literal["float32", "float64"] | str
 if TYPE_CHECKING:
     MaybeNone: TypeAlias = Any
 else:
+    # what is assigned to an attribute of a model is compared with its annotation
     MaybeNone = None
 """In a union in place of None, as in typeshed, for a value that is there after a call that the program itself makes: editors
 complete the other types, and type checkers demand no test for None."""

@@ -236,9 +236,15 @@ class Extension(ABCMeta):
         except TypeError as error:
             # an abstract class that can be called makes an object of another one, with arguments of its own
             problem = _unmade(cls, error) if inspect.isabstract(cls) else misfit(cls, args, keywords)
-            if problem is None:
-                raise
-            raise TypeError(problem) from None
+            if problem is not None:
+                raise TypeError(problem) from None
+            if _is_answer(error):
+                raise error.with_traceback(None) from None
+            raise
+        except (ValueError, OSError, LookupError) as error:
+            if _is_answer(error):
+                raise error.with_traceback(None) from None
+            raise
         check_begun(type(made), made)
         check_object(made)
         if hasattr(cls, "_made"):
@@ -380,7 +386,11 @@ def unfit(
     parameters = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     known = [each.name for each in parameters]
     names = [*(name for name in known if name not in hidden), *starred]
-    told = ", ".join(names)
+    told = (
+        ", ".join(names)
+        if len(names) <= _MOST_NAMES
+        else f"{', '.join(names[:_SOME_NAMES])} and {len(names) - _SOME_NAMES} more"
+    )
     every = f"its argument{'s are' if len(names) > 1 else ' is'} {told}"
     for name in keywords:
         if name not in known and name not in aliases and inspect.Parameter.VAR_KEYWORD not in kinds:
@@ -399,6 +409,16 @@ def unfit(
             return f"{shown} needs the argument {each.name!r}; {every}"
     twice = next((name for name in places[: len(args)] if name in {aliases.get(each, each) for each in keywords}), None)
     return None if twice is None else f"{shown} {twice!r} must be given once, got it by place and by name"
+
+
+_MOST_NAMES, _SOME_NAMES = 24, 8
+"""Names of arguments of which a message lists all, and how many it lists of more."""
+
+
+def _is_answer(error: BaseException) -> bool:
+    from _psgd_packages import is_answer  # noqa: PLC0415 - for errors alone
+
+    return is_answer(error)
 
 
 def remedy_of(shown: str, package: str, name: str, known: Collection[str] = ()) -> str:
@@ -471,18 +491,19 @@ def answering(
     always: tuple[type[Exception], ...] = (),
     users: Callable[[BaseException], types.TracebackType | None] | None = None,
 ) -> Called:
-    """Let a public function raise an error that is an answer to its caller (`is_answer`) without the frames behind the call.
+    """Let a public function raise an error that is an answer to its caller (`is_answer`), or a Ctrl-C whose consequences are
+    said, without the frames behind the call.
 
     Args:
         function: the function or method.
         misfit: given the arguments of a call that raised TypeError, returns the answer where they do not fit, else None: the
             error is then one of the function's own.
-        always: kinds of errors that are answers wherever they were raised; TypeError and ValueError are looked at.
+        always: kinds of errors that are answers wherever they were raised; TypeError, ValueError and OSError are looked at.
         users: returns the frames of an error that the user's own code has raised, of any kind, from that code on, else None:
             the error is then raised with these.
     """
 
-    told: tuple[type[Exception], ...] = (TypeError, ValueError, *always) if users is None else (Exception,)
+    told: tuple[type[Exception], ...] = (TypeError, ValueError, OSError, *always) if users is None else (Exception,)
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
@@ -492,14 +513,18 @@ def answering(
             problem = misfit(args, keywords) if misfit is not None and isinstance(error, TypeError) else None
             if problem is not None:
                 raise TypeError(problem) from None
-            from _psgd_packages import is_answer  # noqa: PLC0415 - for errors alone
-
-            if isinstance(error, always) or is_answer(error):
+            if isinstance(error, always) or _is_answer(error):
                 raise error.with_traceback(None) from None
             own = None if users is None or sys.flags.dev_mode else users(error)
             if own is not None:
                 # with its cause and its context, which are the user's, too
                 raise error.with_traceback(own)  # noqa: B904
+            raise
+        except KeyboardInterrupt as stop:
+            from _psgd_packages import is_told  # noqa: PLC0415 - for errors alone
+
+            if is_told(stop) and not sys.flags.dev_mode:
+                raise stop.with_traceback(None) from None
             raise
 
     return call  # type: ignore[return-value]

@@ -21,19 +21,33 @@ from nn.operation.arithmetic import Compare, Maximum, Minimum, Where
 from nn.operation.convolution import window
 from nn.operation.convolution.operation import Convolution
 from nn.operation.convolution.window import Padding
-from nn.operation.elementwise import Arctan, Cos, Sin, Square, StopGradient
+from nn.operation.elementwise import Square, StopGradient
 from nn.operation.index import Lookup
 from nn.operation.matmul import TensorDot
 from nn.operation.noise import NormalDraw
 from nn.operation.normal import Erf
 from nn.operation.pooling import Pool, PoolAverage, PoolMax
 from nn.operation.shape import Concatenate
+from nn.operation.trigonometric import (
+    Arccos,
+    Arccosh,
+    Arcsin,
+    Arcsinh,
+    Arctan,
+    Arctanh,
+    Cos,
+    Cosh,
+    Sin,
+    Sinh,
+    Tan,
+)
 from nn.value.value import Axes, Node, Operand, Value, as_value
 
 __all__ = [
-    "absolute", "arctan", "average_pool", "concatenate", "convolution", "cos", "equal", "erf", "exp", "log", "lookup",
-    "max", "max_pool", "maximum", "mean", "min", "minimum", "normal", "not_equal", "reshape", "sin", "sqrt", "square", "stack",
-    "stop_gradient", "sum", "swapaxes", "tensordot", "transpose", "where",
+    "absolute", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "average_pool", "concatenate", "convolution",
+    "cos", "cosh", "equal", "erf", "exp", "log", "lookup", "max", "max_pool", "maximum", "mean", "min", "minimum", "normal",
+    "not_equal", "reshape", "sin", "sinh", "sqrt", "square", "stack", "stop_gradient", "sum", "swapaxes", "tan", "tensordot",
+    "transpose", "where",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -77,9 +91,49 @@ def cos(x: Operand) -> Node:
     return as_value(x).apply(Cos())
 
 
+def tan(x: Operand) -> Node:
+    """Return the tangent of each element of x, an angle in radians."""
+    return as_value(x).apply(Tan())
+
+
+def arcsin(x: Operand) -> Node:
+    """Return the angle in radians, between -pi / 2 and pi / 2, of which each element of x, from -1 to 1, is the sine."""
+    return as_value(x).apply(Arcsin())
+
+
+def arccos(x: Operand) -> Node:
+    """Return the angle in radians, between 0 and pi, of which each element of x, from -1 to 1, is the cosine."""
+    return as_value(x).apply(Arccos())
+
+
 def arctan(x: Operand) -> Node:
     """Return the angle in radians, between -pi / 2 and pi / 2, of which each element of x is the tangent."""
     return as_value(x).apply(Arctan())
+
+
+def sinh(x: Operand) -> Node:
+    """Return the hyperbolic sine of each element of x."""
+    return as_value(x).apply(Sinh())
+
+
+def cosh(x: Operand) -> Node:
+    """Return the hyperbolic cosine of each element of x."""
+    return as_value(x).apply(Cosh())
+
+
+def arcsinh(x: Operand) -> Node:
+    """Return the number of which each element of x is the hyperbolic sine."""
+    return as_value(x).apply(Arcsinh())
+
+
+def arccosh(x: Operand) -> Node:
+    """Return the number, at least 0, of which each element of x, from 1 on, is the hyperbolic cosine."""
+    return as_value(x).apply(Arccosh())
+
+
+def arctanh(x: Operand) -> Node:
+    """Return the number of which each element of x, from -1 to 1, is the hyperbolic tangent."""
+    return as_value(x).apply(Arctanh())
 
 
 def erf(x: Operand) -> Node:

@@ -77,7 +77,8 @@ def unknown(package: str, name: str) -> AttributeError:
 
         here = name_here(package, name)
         told = f"; here it is {here}" if here else ""
-    return AttributeError(f"module {package!r} has no attribute {name!r}{told}", name=name, obj=module)
+    # Python adds a suggestion of its own by the names of the object
+    return AttributeError(f"module {package!r} has no attribute {name!r}{told}", name=name, obj=None if told else module)
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -115,10 +116,12 @@ def look_beside(package: str) -> None:
 
 
 def _imported(module: str) -> ModuleType:
-    """Import a module of `nn`; raise `NotInstalled`, with the remedy, where a library that it needs is not there."""
+    """Import a module of `nn`; raise `NotInstalled` or `HiddenPackage`, with the remedy, where a library that it needs is not
+    there, or is a file of the user's.
+    """
     try:
         return import_module(module)
-    except ModuleNotFoundError:
+    except (ImportError, AttributeError):
         # Not before: `import nn` by itself loads next to nothing.
         import _psgd_packages  # noqa: PLC0415
 

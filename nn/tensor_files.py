@@ -27,6 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .extension import nearest
+
 __all__ = [
     "MAX_FILE",
     "MAX_HEADER",
@@ -253,7 +255,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         reason = f"{error.strerror} (nothing was replaced)"
         if isinstance(error, FileNotFoundError):
             reason = f"There is no folder {str(target.parent)!r}"
-        raise OSError(error.errno, reason, str(target)) from error
+        raise OSError(error.errno, reason, str(target)) from None
     finally:
         # where none could be made there may be none to remove, and the first error says why
         with contextlib.suppress(OSError):
@@ -291,10 +293,20 @@ def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE) -> bytes:
         limit: bytes that it may have.
 
     Raises ModelFileError for a pipe, a device and the like, and for a longer file, before it reads any of it; OSError where
-    there is no file that can be opened.
+    there is no file that can be opened, with the one of nearly this name if there is one.
     """
-    with open(path, "rb", opener=_open_at_once) as file:
-        return read_opened(file, os.fspath(path), limit)
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            return read_opened(file, os.fspath(path), limit)
+    except OSError as error:
+        near = ""
+        if isinstance(error, FileNotFoundError):
+            folder, name = os.path.split(os.fspath(path))
+            with contextlib.suppress(OSError):
+                near = nearest(name, os.listdir(folder or "."), 0.7)
+        reason = f"{error.strerror} (there is {near!r})" if near else error.strerror
+        # a statement of ours: frames behind the call that is answered say no more
+        raise OSError(error.errno, reason, os.fspath(path)) from None
 
 
 def read_opened(file: BufferedReader, name: str, limit: int = MAX_FILE) -> bytes:

@@ -22,7 +22,7 @@ from nn.dataset.transforms.abstract import AbsTransformer
 from nn.extension import answering, checked_call, is_ours, listed, unfit
 from nn.model import Model
 from rpc import NodeBusy
-from rpc.submit import SHRINK, Retry, telling, uninterrupted
+from rpc.submit import SHRINK, Retry, refuse_busy, telling, uninterrupted
 from rpc.support.console import interrupts_put_off
 from rpc.support.logs import SUBMIT_LOGGER, attach_console, get_logger, has_short_console, is_quiet, verbosity
 from rpc.user_code import users_trace
@@ -31,7 +31,7 @@ from .driver.remote_run import run_on_agents
 from .errors import NOT_BEGUN, JobFailed
 from .nodes import InProcessNodes, LocalNodes
 from .options.compatibility import check_data
-from .options.job_options import MEANT, ON_CPUS, JobOptions, options
+from .options.job_options import MEANT, NODES, ON_CPUS, JobOptions, options
 from .options.make_spec import make_spec, planned_faults, with_data, with_population
 from .options.spec import JobSpec
 from .record.call import asked_by, call_of
@@ -73,6 +73,8 @@ def called_with(
                 unknown = next((name for name in given if name not in signature.parameters), None)
                 if unknown is None:
                     problem = unfit(f"{method.__name__}()", [*signature.parameters.values()][1:], args, given)
+                    if not args and "nodes" not in given:
+                        problem = f"{method.__name__}() needs 'nodes', {NODES}"
                     raise TypeError(problem) from None
                 # names of other libraries, with those that are meant here
                 hint = did_you_mean(unknown, (*signature.parameters, *MEANT), quoted=False, meant=MEANT)
@@ -269,6 +271,8 @@ def _prepared(
     spec = with_data(spec, arrays)
     made = check_data(work.model, arrays, work.transform, spec.plan, work.data, warn)
     # of large data, which workers transform, the number of samples is not known here
+    if made is not None:
+        spec = replace(spec, made=(len(made[0]), len(made[2])))
     if made is not None and spec.options.fault:
         # where workers come and go, later attempts may have other batches
         epochs = None if spec.policy == SHRINK else spec.options.epoch
@@ -282,12 +286,33 @@ def _train(spec: JobSpec, arrays: Arrays, followers: Followers | None = None) ->
 
         result = run_here(spec, arrays, followers)
     else:
-        # only a busy node is waited for; each try is a submission of its own
-        result = Retry(spec.options.wait, NodeBusy).call(lambda: run_on_agents(spec, arrays, followers))
+        result = Retry(spec.options.wait, NodeBusy).call(_Submission(spec, arrays, followers))
     with spared("The look at the faults that never struck"):
         if spec.options.fault:
             _tell_idle_faults(result, spec)
     return result
+
+
+class _Submission:
+    """Submission of a job, called again while a node is busy.
+
+    Args:
+        spec: the job.
+        arrays: its data set.
+        followers: of the job.
+    """
+
+    def __init__(self, spec: JobSpec, arrays: Arrays, followers: Followers | None) -> None:
+        self._spec, self._arrays, self._followers = spec, arrays, followers
+        self._is_late = False
+
+    def __call__(self) -> JobResult:
+        """Raises: NodeBusy, and what `run_on_agents` raises."""
+        # a try may come each second for hours: it costs the nodes that are free no process, and no record of a job
+        if self._is_late:
+            refuse_busy(self._spec.options.nodes)
+        self._is_late = True
+        return run_on_agents(self._spec, self._arrays, self._followers)
 
 
 def _tell_idle_faults(result: JobResult, spec: JobSpec) -> None:

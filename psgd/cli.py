@@ -14,6 +14,7 @@ its exit code, and `output.tell` prints a result, or the JSON of it; `options.lo
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -81,12 +82,16 @@ MEANT: Final = {
     "train": "submit",
     "fit": "submit",
     "test": "evaluate",
+    **dict.fromkeys(("latest", "last", "newest"), "show"),
     "help": "--help-all",
     "version": "--version",
 }
 """Words that other tools have, and what to suggest for each."""
 _ELSEWHERE: Final = {
     **dict.fromkeys(("export", "convert"), "a program writes ONNX by nn.model.Model.load(FILE).export('model.onnx')"),
+    **dict.fromkeys(
+        ("serve", "deploy"), "a program answers rows by nn.model.Model.load(FILE).predict(rows), 'psgd predict' those of a file"
+    ),
     **dict.fromkeys(("rename", "mv"), "a run keeps its name; --title names the next one"),
 }
 """Words for which there is no command, and the way to it."""
@@ -197,7 +202,12 @@ class _Parser(OptionParser):
         if self.meant and not action.option_strings and action.choices is not None and value not in action.choices:
             found = {name: f"'{self.prog} {name}'" for name in action.choices}
             found |= {word: f"'{self.prog} {name}'" for word, name in self.meant.items()}
-            near = f"; {_ELSEWHERE[value]}" if value in _ELSEWHERE else did_you_mean(value, found, quoted=False, meant=found)
+            if value in _ELSEWHERE:
+                near = f"; {_ELSEWHERE[value]}"
+            elif os.path.isdir(os.path.join("runs", value)):
+                near = f"; it is a run: did you mean '{self.prog} show {value}'?"
+            else:
+                near = did_you_mean(value, found, quoted=False, meant=found)
             self.error(f"there is no command {value!r}{near}")
         super()._check_value(action, value)
 

@@ -88,9 +88,6 @@ def _add_code(parser: argparse.ArgumentParser) -> None:
         help="import the files of code that the job names, each of which is told with its SHA-256 (default: only those that "
         "lie outside of the folder and whose hash its manifest lists)",
     )
-    if isinstance(parser, OptionParser):
-        # a right is given by its name, not by `--all`; and `--sign KEY` is another command
-        parser.in_full = ("allow_code", "signer")
     code.add_argument("--no-code", action="store_true", help="import no code that the job names, whatever the manifest lists")
 
 

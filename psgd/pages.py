@@ -17,7 +17,7 @@ from network.keys import KeyFileError
 from parallel_sgd.commands import options
 from parallel_sgd.commands.nodes import known_nodes
 from parallel_sgd.commands.output import EXIT_FAILED, EXIT_NETWORK, EXIT_OK, EXIT_USAGE
-from rpc.submit.run_folder import Run, none_in, path_of
+from rpc.submit.run_folder import Run, none_in, path_of, shown
 from rpc.support.console import EXIT_NOT_SHOWN, show_result
 from rpc.support.option_parser import port_number
 
@@ -134,15 +134,19 @@ def _check(run: Path) -> Sequence[str]:
 
 
 def _report(given: argparse.Namespace) -> int:
-    from parallel_sgd.run_page import write_report  # noqa: PLC0415 - as above
+    from parallel_sgd.record.files import PAGE  # noqa: PLC0415 - as above
+    from parallel_sgd.record.paths import as_seen  # noqa: PLC0415
+    from parallel_sgd.run_page import write_report  # noqa: PLC0415
 
     try:
         half = _check(given.run)
         # without links: `latest` may lead elsewhere while the page is written
         folder = _folder_of(given.run).resolve()
         if half:
-            _say(f"{folder / half[0]} is cut off or damaged: the page is made without it")
-        sys.stdout.write(f"{write_report(folder)}\n")
+            _say(f"{as_seen(folder / half[0])} is cut off or damaged: the page is made without it")
+        write_report(folder)
+        # as the console tells it: a path from here, where the folder lies below
+        sys.stdout.write(f"{shown(as_seen(folder / PAGE))}\n")
     except ValueError as error:
         _say(str(error))
         return EXIT_USAGE

@@ -30,7 +30,6 @@ _CODES: Final = "Exit codes: 0 done, 1 a file cannot be written or deleted, 2 no
 
 def runs(parser: argparse.ArgumentParser) -> Task:
     """Configure `psgd runs`: add its options to `parser`."""
-    parser.allow_abbrev = False  # a misspelt `--delet` deletes nothing
     _add_directory(parser)
     parser.add_argument("--delete", nargs="+", metavar="RUN", help="delete these runs; links then lead to the newest one left")
     parser.add_argument("--force", action="store_true", help="delete also runs that have not ended, as far as can be seen")
@@ -194,7 +193,9 @@ def _cut(text: str, room: int) -> str:
 
 
 def _row(facts: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, ...]:
-    figures = _GAP.join(f"{name} {math.nan if value is None else value:.4f}" for name, value in facts["figures"].items())
+    from parallel_sgd.record.numbers import figure  # noqa: PLC0415 - as above
+
+    figures = _GAP.join(f"{name} {figure(math.nan if value is None else value)}" for name, value in facts["figures"].items())
     differs = _told(facts["differs"], names)
     began = "" if facts["began"] is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(facts["began"]))
     # names of folders, titles and errors may hold control characters

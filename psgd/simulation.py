@@ -9,7 +9,6 @@ from parallel_sgd.commands import calibrate as calibration
 from parallel_sgd.commands import options
 from parallel_sgd.commands import plan as planning
 from parallel_sgd.commands.output import carry_out
-from rpc import OptionParser
 
 from . import above_0, new_file, number, positive
 from .cli import Task
@@ -79,8 +78,6 @@ def plan(parser: argparse.ArgumentParser) -> Task:
     parser.add_argument(
         "--local-steps", type=_numbers, default=[1, 8], metavar="N,..", help="batches between averages by LocalSGD (default: 8)"
     )
-    if isinstance(parser, OptionParser):
-        parser.in_full = ("local_steps",)  # `--local 2` is an option of the other commands
     parser.add_argument("--blocks", type=positive, metavar="N", help="blocks of a batch (default: the most workers)")
     parser.add_argument(
         "--block-size", "--batch-size", type=positive, default=4, metavar="N", help="samples per block (default: 4)"

@@ -7,6 +7,7 @@ from functools import partial
 
 from parallel_sgd.commands import options, tables
 from parallel_sgd.commands.output import carry_out
+from rpc import OptionParser
 
 from . import new_file
 from .cli import Task
@@ -52,4 +53,11 @@ def _add(parser: argparse.ArgumentParser, name: str) -> None:
         choices=("error", "none"),
         help="a category that the model does not know is refused, or none of them (default: what the plan says)",
     )
+    if isinstance(parser, OptionParser):
+        file = f"the file without an option, as in '{parser.prog} MODEL {name.upper()}.CSV'"
+        parser.meant_options = {
+            **dict.fromkeys(("dataset", "data", "rows", "csv", "file", "input"), file),
+            "model": f"the model, or a run, without an option, as in '{parser.prog} MODEL {name.upper()}.CSV'",
+            **({"output": "--out"} if name == "rows" else {}),
+        }
     options.add_output(parser)

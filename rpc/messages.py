@@ -175,8 +175,8 @@ class Accepted(Operation):
 
 
 class Refused(Operation):
-    """Answer that the agent does not take the job; `busy_since` is 0 unless another job holds it; `driver` says why the
-    sender does not drive this one, if another driver does.
+    """Answer that the agent does not take the job; `busy_since` is 0 unless it may take it later: another job holds it,
+    or it leaves; `driver` says why the sender does not drive this one, if another driver does.
     """
 
     job: str

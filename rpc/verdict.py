@@ -20,6 +20,13 @@ PhaseName = Annotated[str, ("unwatched", "start", "step", "between", "save", "en
 VerdictKind = Annotated[str, ("stuck", "crashed", "exited", "silent", "cut", "deadlock")]
 BY_DRIVER = ("silent", "cut", "deadlock")  # kinds that only the driver finds, which sees several nodes
 LOG_LINES = 20
+_WORK = {
+    Phase.START.value: "starting, before",
+    Phase.BETWEEN.value: "between two batches, after",
+    Phase.SAVE.value: "saving its state, after",
+    Phase.ENDED.value: "ended, after",
+}
+"""Words for where a process is, before its batch, by its phase; in a batch where there is none."""
 _LONGEST_LINE = 4096
 _LOSS = f"{PeerLost.__module__}.{PeerLost.__qualname__}:"
 _LATE = (
@@ -133,7 +140,20 @@ def describe_place(host: str, pid: int, attempt: int, phase: str, epoch: int, ba
     who = f"on {clean(host)}, process {pid}, attempt {attempt + 1}"
     if phase == Phase.UNWATCHED.value:
         return f"{who}, which gave no signals of its progress"
-    return f"{who}, phase '{phase}', " + (f"epoch {epoch}, batch {batch}" if epoch else "before the first batch")
+    return f"{who}, {describe_work(phase, epoch, batch)}"
+
+
+def describe_work(phase: str, epoch: int, batch: int) -> str:
+    """Describe the place in the work.
+
+    Args:
+        phase: the word for it.
+        epoch: from 1; 0 before the first.
+        batch: from 1.
+    """
+    if not epoch:
+        return "before the first batch"
+    return f"{_WORK.get(phase, 'in')} epoch {epoch}, batch {batch}"
 
 
 def signal_name(number: int) -> str:
@@ -168,7 +188,7 @@ class Notice(Operation):
     seconds: float
 
     def describe(self) -> str:
-        where = f"Node({self.node}), epoch {self.epoch}, batch {self.batch}"
+        where = f"Node({self.node}), {describe_work(self.phase, self.epoch, self.batch)}"
         if self.kind == "recovered":
             return f"{where}: recovered after {self.seconds:.1f} s."
-        return f"{where}: silent for {self.seconds:.1f} s in phase '{self.phase}', half of what it may be."
+        return f"{where}: silent for {self.seconds:.1f} s, half of what it may be."

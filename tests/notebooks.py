@@ -45,7 +45,7 @@ ALIKE: Final = (
     (r"(?m)^\d+ workers share \d+ core.*\n", ""),  # on a machine with few cores
     (r"(?m)^\d+ workers.* one alone would have needed .*$", "ALONE"),
     (r"(?m)computing \d+ %, exchanging \d+ %, waiting \d+ %", "SHARES"),
-    (r"\d+(?:\.\d+)? s\b", "SECONDS"),
+    (r"\d+(?:\.\d+)? (?:m|µ)?s\b", "SECONDS"),
     (r"\|█*[^|]*\|", "BAR"),
     (r"(?m)^blocks thrown away: \d+$", "THROWN AWAY"),  # whether one worker was a batch ahead when another died
     (r" *\(figures of \d+ training steps? lost with a worker\)", ""),  # those of less than a second

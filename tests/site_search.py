@@ -37,6 +37,11 @@ ANSWERS = {
     # networks
     "batch_size": f"{REFERENCE}/nn.model.html#nn.model.Model.fit",
     "fit": f"{REFERENCE}/nn.model.html#nn.model.Model.fit",
+    "teacher": "docs/notebooks.html#in-a-class",
+    "dashboard": "docs/run-page.html#while-it-goes-on",
+    "fitted": f"{REFERENCE}/nn.dataset.transforms.html#nn.dataset.transforms.Normalize.fitted",
+    "load": f"{REFERENCE}/nn.model.html#nn.model.Model.load",
+    "evaluate": f"{REFERENCE}/nn.model.html#nn.model.Model.evaluate",
     "predict": f"{REFERENCE}/nn.model.html#nn.model.Model.predict",
     "Model.save": f"{REFERENCE}/nn.model.html#nn.model.Model.save",
     "Dense": f"{REFERENCE}/nn.layer.html#nn.layer.Dense",
@@ -92,7 +97,7 @@ ANSWERS = {
     "elastic": "docs/elastic.html",
     "ClusterExecutor": f"{REFERENCE}/executor.html#executor.ClusterExecutor",
 }
-SUBJECTS = ["codec", "gradient", "worker", "checkpoint", "gossip", "heartbeat", "kernel", "notebook"]
+SUBJECTS = ["report", "train", "codec", "gradient", "worker", "checkpoint", "gossip", "heartbeat", "kernel", "notebook"]
 GUIDES = re.compile(r"(index|docs/[\w-]+|docs/reference/.*|(nn|executor|deploy|parallel_sgd/.*)/index)\.html")
 
 
@@ -122,6 +127,12 @@ def test_the_place_where_it_is_defined_comes_first(question: str) -> None:
 def test_guides_and_the_reference_come_before_decisions_and_programs(subject: str) -> None:
     places = found()[subject]
     assert len(places) >= 3 and GUIDES.match(places[0]), places[:3]
+
+
+def test_each_entry_has_a_weight() -> None:
+    """The search takes 0 for 1, by which a decision would come before all guides."""
+    index = json.loads((SITE / "search" / "search_index.json").read_text("utf-8"))["docs"]
+    assert [entry["location"] for entry in index if not entry["boost"] > 0] == []
 
 
 def test_sources_are_not_found() -> None:

@@ -431,6 +431,23 @@ def test_jobs_are_listed_and_attached_to(place: Path, capsys: pytest.CaptureFixt
     assert main(["--attach", "20200101-000000-00000000"]) == output.EXIT_USAGE
 
 
+def test_the_newest_job_is_that_of_all_workers(
+    place: Path, agents: LocalNodes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a worker has no part in it, no older job of that worker is fetched in its place."""
+    for count, title in (("2", "Both"), ("1", "Alone")):
+        assert submit("-n", count, "--json", "--title", title) == output.EXIT_OK
+    workers = Path("worker.json").read_text()
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place / "elsewhere")
+    Path("worker.json").write_text(workers)
+    capsys.readouterr()
+    assert main(["--retrieve", "-n", "2", "--json", "--key-file", str(agents.key_file)]) == output.EXIT_OK
+    told = json.loads(capsys.readouterr().out)["files"]
+    assert [path for paths in told.values() for path in paths if "Both" in path] == [] and told["0"]
+    assert sorted(path.name for path in Path("runs").glob("[A-Z]*-*")) == ["Alone-1"]
+
+
 @covers("SUB-15")
 def test_files_can_be_fetched_later(place: Path, agents: LocalNodes, capsys: pytest.CaptureFixture[str]) -> None:
     """The newest job, or one by id, from another process, which has no run of it yet."""

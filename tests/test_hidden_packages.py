@@ -64,6 +64,24 @@ def test_every_import_tells_it(program: str, tmp_path: Path) -> None:
     assert finished.returncode == 2 and finished.stderr.startswith(sentence(tmp_path, "network")), finished.stderr
 
 
+@pytest.mark.parametrize(
+    ("library", "program"),
+    [
+        ("numpy", "import nn\nnn.layer.Dense"),
+        ("numpy", "import network"),
+        ("numpy", "import parallel_sgd"),
+        ("numpy", "import numpy\nimport parallel_sgd"),
+        ("tqdm", "import parallel_sgd"),
+    ],
+)
+def test_a_file_that_hides_a_library_is_told(library: str, program: str, tmp_path: Path) -> None:
+    (tmp_path / f"{library}.py").write_text("layers = 3\n")
+    (tmp_path / "mine.py").write_text(program)
+    finished = python(tmp_path, "mine.py")
+    told = f"{tmp_path / library}.py hides the library '{library}', which Parallel-SGD needs: rename this file"
+    assert finished.returncode == 2 and finished.stderr.startswith(told) and finished.stderr.count("\n") == 1, finished.stderr
+
+
 def test_a_program_may_catch_it(tmp_path: Path) -> None:
     """It is an ImportError as any other, and errors that follow have their tracebacks."""
     hide(tmp_path, "network")

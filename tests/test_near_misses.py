@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any
 
+from psgd.cli import COMMANDS
 from psgd.cli import main as psgd_main
 from psgd.cli import make_parser as make_commands
 
@@ -82,6 +83,10 @@ NEAR: dict[str, tuple[Callable[[], Any], str]] = {
     "callback": (command("--callback", "early_stopping:patience=3"), "unknown; did you mean 'EarlyStopping'?"),
     "argument of a callback": (command("--callback", "EarlyStopping:patienc=3"), "did you mean 'patience'?"),
     "writer": (command("--writer", "tensorbord:directory=tb"), "did you mean 'tensorboard'?"),
+    "file of a table": (lambda: make_dataset("rows.parquet"), "takes what pandas.read_parquet('rows.parquet') reads"),
+    "csv file": (lambda: make_dataset("a/rows.csv.gz"), "got 'a/rows.csv.gz', a file; write csv:path=a/rows.csv.gz,label="),
+    "tsv file": (lambda: make_dataset("rows.tsv"), r"a file; write csv:path=rows.tsv,label=COLUMN,delimiter=\t"),
+    "folder": (lambda: make_dataset(str(ROOT / "docs")), "a folder; images in folders, one per class, are imagefolder:path="),
     "data set": (lambda: make_dataset("digit"), "did you mean 'Digits'?"),
     "transform": (lambda: make_transform("shufle"), "did you mean 'Shuffle'?"),
     "policy": (lambda: checked_policy("restrat"), "got 'restrat'; did you mean 'restart'?"),
@@ -153,6 +158,9 @@ def test_options_and_choices_of_a_command(words: list[str], message: str, capsys
         (["launch", "--hostfile", "hosts", "train.py"], "; did you mean --workers FILE?"),
         (["jobs", "--hosts", "w1.json"], "; did you mean --workers FILE?"),
         (["sweep", "study.toml", "--num-workers", "4"], "; did you mean -n N?"),
+        (["verify", "--n", "4"], "unrecognized arguments: --n; did you mean -n?"),
+        (["run", "--n", "4", "runs/a"], "did you mean -n?"),
+        (["runs", "--delet", "a"], "did you mean --delete?"),
         (["jobs", "--workers", "3"], "must be a node file, got '3'; -n 3 takes so many workers of it ("),
         *(
             (
@@ -174,6 +182,22 @@ def test_words_of_other_programs_are_answered_by_every_command(
     with pytest.raises(SystemExit):
         psgd_main(words)
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_beginning_stands_for_an_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`verify --n 4`, for `-n 4`, was `--no-code`; `--all-my`, a right to run code."""
+    parser, _ = make_commands(name)[1][name]
+    options = {text for action in parser._actions for text in action.option_strings if text.startswith("--")}
+    for action in parser._actions:
+        action.required = False
+    for text in sorted(options):
+        for length in range(3, len(text)):
+            if text[:length] in options:
+                continue
+            with pytest.raises(SystemExit, match=r"^2$"):
+                parser.parse_args([text[:length]])
+            assert "unrecognized arguments" in (said := capsys.readouterr().err) and "did you mean -" in said, said
 
 
 def test_words_that_follow_a_script_are_its_own() -> None:

@@ -122,6 +122,18 @@ def test_help_lists_the_commands_and_each_tells_its_options(capsys: pytest.Captu
         ("resume last", r"there is no command 'resume'; did you mean 'psgd run RUN --resume RUN --epochs N'\?"),
         ("export digits-1", r"there is no command 'export'; a program writes ONNX by nn.model.Model.load\(FILE\)"),
         ("rename a b", "there is no command 'rename'; a run keeps its name"),
+        ("serve x.model", r"there is no command 'serve'; a program answers rows by nn.model.Model.load\(FILE\).predict"),
+        ("latest", r"there is no command 'latest'; did you mean 'psgd show'\?"),
+        (
+            "evaluate --dataset a.csv",
+            "required: DATA.CSV; --dataset is no option; did you mean the file without an option, as in",
+        ),
+        ("evaluate a b --dataset c", r"--dataset c; did you mean the file without .* 'psgd evaluate MODEL DATA.CSV'\?"),
+        (
+            "predict --model a b.csv --output c",
+            r"--model --output c; did you mean the model, .* MODEL ROWS.CSV', --out\?",
+        ),
+        ("predict a b.csv --output c", r"--output c; did you mean --out\?"),
         ("xyzzy", r"there is no command 'xyzzy' \('psgd --help' tells"),
         ("submit --resume last", "Which model? .* 'psgd run runs/latest --resume last' goes on with model, data and options"),
         ("submit --resume a-1", r"'psgd run a-1 --resume a-1' goes on"),

@@ -272,6 +272,44 @@ def test_make_k_keeps_going(flags: tuple[str, ...], keeps_going: bool) -> None:
     assert told.stdout.splitlines()[-1].endswith("-m tests.release --run " + "--keep-going" * keeps_going)
 
 
+def test_the_site_is_built_once_while_what_it_tells_of_stays(tmp_path: Path) -> None:
+    """`make browser` after `make docs` looks at the site that is there."""
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text("utf-8"))
+    requirements = {path.relative_to(ROOT).as_posix() for path in (ROOT / "requirements").glob("*.txt")}
+    made = [f".venv/{name}" for name in (".made", ".base", ".dev", ".docs")]
+    files = [
+        "pyproject.toml",
+        "mkdocs.yml",
+        "docs/page.md",
+        "docs/my notes: x.md",
+        "nn/layer.py",
+        *requirements,
+        *made,
+        "site/.built",
+    ]
+    for folder in ("examples", "deploy", "network", "rpc", "executor", "parallel_sgd", "psgd"):
+        (tmp_path / folder).mkdir()
+    for age, name in enumerate(files):  # each later than those before
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (1e9 + age, 1e9 + age))
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+
+    def builds(target: str) -> bool:
+        command = ["make", "--dry-run", target]
+        told = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
+        return "mkdocs build" in told.stdout
+
+    assert not builds("docs") and not builds("browser")
+    for name in ("docs/page.md", "nn/layer.py", "mkdocs.yml"):
+        os.utime(tmp_path / name, (2e9, 2e9))
+        assert builds("docs") and builds("browser"), name
+        os.utime(tmp_path / name, (1e9, 1e9))
+    (tmp_path / "site" / ".built").unlink()
+    assert builds("browser"), "there is no site"
+
+
 def test_what_states_a_time_has_no_neighbour() -> None:
     """Tests with the mark `alone` run in no call of pytest that has several workers."""
     calls = re.findall(r"-m pytest (.*)", (ROOT / "Makefile").read_text("utf-8"))

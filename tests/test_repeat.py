@@ -18,7 +18,7 @@ import pytest
 import nn
 from nn.dataset import MNIST, ArrayDataset, NpzDataset, SimData
 from nn.dataset.interface import row_checksums_of
-from nn.dataset.transforms import ImageCls, Shuffle
+from nn.dataset.transforms import ImageCls, Normalize, Shuffle
 from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import ParallelSGD, in_process
@@ -95,6 +95,30 @@ def test_a_run_of_release_1_0(run: Path, capsys: pytest.CaptureFixture[str]) -> 
     )
     code, out, err = psgd(capsys, "run", run, "--quiet")
     assert code == 0 and "The weights equal those of mine after each of 3 epochs." in out, err
+
+
+def test_a_run_that_took_row_numbers_for_a_feature_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run of a release without `index=`: the sentence has the option with which it is trained again, with the same bits."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{row + 1},{row % 7 / 7},{row % 3 / 3},{row % 2}\n" for row in range(80))
+    Path("rows.csv").write_text("id,a,b,kind\n" + rows)
+    data = nn.dataset.CSVDataset("rows.csv", "kind", index=None, test_fraction=0.25)
+    made = nn.model.SequentialModel([-1, 3], [nn.layer.Dense(2, "softmax")])
+    made.setup("crossentropy")
+    ParallelSGD(made, data, Normalize()).parallel(in_process(2), epoch=1, block_size=8, mission_title="old", verbose=0)
+    file = Path("runs/old-1/job.toml")
+    text = file.read_text("utf-8")
+    assert ",index=None" in text
+    file.write_text(text.replace(",index=None", ""), "utf-8")
+    code, _, said = psgd(capsys, "run", "old-1", "--local", 1)
+    found = re.search(
+        r"An older release took 'id' for a feature, as index=None does: 'psgd run RUN --dataset \"(.*)\"'\.$", said
+    )
+    assert code == 2 and found is not None, said
+    code, out, said = psgd(capsys, "run", "old-1", "--dataset", found[1], "--quiet")
+    assert code == 0 and "The weights equal those of runs/old-1" in out, said
 
 
 def test_it_says_what_is_another(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -262,13 +262,47 @@ def test_a_run_in_a_few_lines(place: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.processes
 def test_a_name_of_the_list_is_taken_by_each_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train()
-    assert psgd(capsys, "report", "digits-1")[:2] == (0, f"{place}/runs/digits-1/report.html\n")
+    assert psgd(capsys, "report", "digits-1")[:2] == (0, "./runs/digits-1/report.html\n")
     assert psgd(capsys, "verify", "digits-1")[0] == 0
     code, text, _ = psgd(capsys, "run", "digits-1", "--local", "2", "--quiet")
     assert code == 0 and "The weights equal those of" in text
     for command in ("report", "verify", "run", "page"):
         code, _, said = psgd(capsys, command, "digits-9")
         assert code == 2 and "digits-9" in said
+
+
+def test_a_report_is_told_by_its_place_from_here(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the console tells it: the path of this machine says nothing that the reader has not typed."""
+    train()
+    for name in ("digits-1", "runs/digits-1", str(place / "runs/digits-1")):
+        assert psgd(capsys, "report", name) == (0, "./runs/digits-1/report.html\n", "")
+    (place / "runs/digits-1/Node-0-Retrieve/TR-digits-N(0).csv").write_bytes(b"Time,Epochs\n1")
+    code, told, said = psgd(capsys, "report", "digits-1")
+    assert code == 0 and told == "./runs/digits-1/report.html\n" and str(place) not in said, said
+
+
+@pytest.mark.parametrize(
+    ("figures", "told"), [({"mse": 2.5e12}, "2.5e+12"), ({"mse": 3.21e-7}, "3.21e-07"), ({"mse": 0.0}, "0.0000")]
+)
+def test_large_and_small_figures_have_digits(
+    place: Path, capsys: pytest.CaptureFixture[str], figures: dict[str, float], told: str
+) -> None:
+    """Prices and losses close to 0: four decimals of them are a row of digits, or none."""
+    train(), train(epoch=1)
+    for name in ("digits-1", "digits-2"):
+        outcome = place / f"runs/{name}/outcome.json"
+        outcome.write_text(json.dumps({**json.loads(outcome.read_text()), "figures": figures}))
+    assert [row[3] for row in rows(psgd(capsys, "runs")[1])[1:]] == [f"mse {told}"] * 2
+    assert ["test mse", told, told] in rows(psgd(capsys, "compare", "digits-1", "digits-2")[1])
+
+
+def test_the_name_of_a_run_is_no_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`psgd latest` was answered with `psgd evaluate`, which it is near to by its letters alone."""
+    train()
+    for name in ("latest", "digits-1"):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            cli.main([name])
+        assert f"no command '{name}'; it is a run: did you mean 'psgd show {name}'?" in capsys.readouterr().err
 
 
 def test_the_link_of_a_node_stands_for_its_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 DEFINITION = re.compile(r"docs/reference/[\w.]+\.html#(?P<path>[\w.]+)$")
+LONGER = 0.4
+"""Share that a definition keeps where a function's name is its beginning: `fit` finds `fitted`, too, and seldom means it."""
+_SHORTEST = 3  # letters of a name that counts as the beginning of others
 HUMP = re.compile(r"(?<=.)(?=[A-Z][a-z])")
 # the first that fits; a page counts 2.5 times as much as its sections, by Material
 WEIGHTS = {
@@ -48,8 +51,11 @@ ASKED = {
     "docs/errors.html#submit-a-job": ["is busy"],
     "docs/first-run.html#train-the-same-again-may-be-skipped": ["reproducible"],
     "docs/launchers.html#are-all-workers-well": ["doctor"],
+    "docs/first-run.html": ["train"],
+    "docs/run-page.html": ["report", "report.html"],
+    "docs/run-page.html#while-it-goes-on": ["dashboard", "live page"],
+    "docs/notebooks.html#in-a-class": ["teacher", "students", "lesson"],
     "docs/reliability.html#when-a-node-fails": ["restart", "shrink"],
-    "docs/run-page.html": ["report.html"],
     "docs/simulation.html#plan": ["plan"],
     "docs/sweeps.html#from-a-terminal": ["sweep"],
     "docs/transfer.html#a-new-head-on-a-trained-model": ["transfer", "freeze layers"],
@@ -59,7 +65,7 @@ ASKED = {
     "docs/reference/nn.activation.html#nn.activation.ReLU": ["relu"],
     "docs/reference/nn.dataset.html#nn.dataset.CIFAR10": ["CIFAR10"],
     "docs/reference/nn.metric.html#nn.metric.AreaUnderCurve": ["auc"],
-    "docs/reference/nn.model.html#nn.model.Model.fit": ["fit", "batch_size"],
+    "docs/reference/nn.model.html#nn.model.Model.fit": ["batch_size"],
     "docs/reference/parallel_sgd.codec.html#parallel_sgd.codec.Codec": ["codec"],
     "docs/reference/parallel_sgd.codec.html#parallel_sgd.codec.Ring": ["all-reduce"],
     "docs/reference/nn.gradient_descent.html#nn.gradient_descent.ADAMOptimizer": ["adam"],
@@ -87,7 +93,9 @@ def rank(entries: Iterable[dict[str, Any]]) -> None:
     Args:
         entries: entries of Material's index, with `location`, `title` and `text`. They are changed.
     """
-    places = set()
+    entries, places = list(entries), set()
+    matches = (DEFINITION.match(entry["location"]) for entry in entries)
+    names = {name for found in matches if found and (name := found["path"].rpartition(".")[2]).islower()}
     for entry in entries:
         location = entry["location"]
         places.add(location)
@@ -95,7 +103,11 @@ def rank(entries: Iterable[dict[str, Any]]) -> None:
         if found := DEFINITION.match(location):
             *_, owner, name = ("", *found["path"].split("."))
             entry["title"] = f"{owner}.{name}" if owner[:1].isupper() else name
-        entry["boost"] = round(entry["boost"] / words(entry["title"]) ** 1.5, 4)
+            parts = entry["title"].lower().split(".")
+            if any(part[:length] in names for part in parts for length in range(_SHORTEST, len(part))):
+                entry["boost"] *= LONGER
+        # of four digits, and never 0, which the search takes for 1
+        entry["boost"] = float(f"{entry['boost'] / words(entry['title']) ** 1.5:.4g}")
         if location in ASKED:
             entry["tags"] = ASKED[location]
     if lost := ASKED.keys() - places:

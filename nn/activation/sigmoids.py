@@ -70,6 +70,8 @@ def log_beside_zero(x: Array, out: Array) -> None:
 
 #: From here on s(-x) is 0 in every digit: larger numbers may stand here, so that no infinity meets a 0.
 _FAR = 1000.0
+#: Greater than all numbers beside which 1 counts, and finite in float32.
+_INFINITE = 1e30
 
 
 class SiLU(Activation):
@@ -268,12 +270,15 @@ class Mish(Activation):
 
 
 class Softsign(Activation):
-    """f(x) = x / (1 + |x|), which nears its bounds more slowly than `Tanh`; f'(x) = (1 - |f(x)|)^2.
+    """f(x) = x / (1 + |x|), which nears its bounds more slowly than `Tanh`; f'(x) = 1 / (1 + |x|)^2.
 
     >>> nn.layer.Dense(10, "softsign").activation
     Softsign()
     """
 
+    # From the output, (1 - |f(x)|)^2 would lose the digits that f(x) has no room for: half of them at 1,000 in float32.
+    reads_inputs: ClassVar[bool] = True
+    reads_output: ClassVar[bool] = False
     bounds: ClassVar[tuple[float, float] | None] = (-1, 1)
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
@@ -282,12 +287,16 @@ class Softsign(Activation):
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         np.abs(inputs[0], out=self._work)
         np.add(self._work, 1, out=self._work)
-        np.divide(inputs[0], self._work, out=out)
+        # An infinity over itself would be NaN; beyond this the quotient is 1 in every digit.
+        np.clip(inputs[0], -_INFINITE, _INFINITE, out=out)
+        np.clip(self._work, 1, _INFINITE, out=self._work)
+        np.divide(out, self._work, out=out)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         slope = self._work
-        np.abs(output, out=slope)
-        np.subtract(1, slope, out=slope)
+        np.abs(x, out=slope)
+        np.add(slope, 1, out=slope)
+        np.reciprocal(slope, out=slope)
         np.multiply(slope, slope, out=slope)
         np.multiply(gradient, slope, out=out)
 

@@ -38,7 +38,7 @@ class CSVLogger(Callback, configured=True):
 
     @arguments.also(filename="path")
     def __init__(self, path: str | os.PathLike[str], append: bool | None = None) -> None:
-        self.path = Path(arguments.path(self, "path", path, "a file"))
+        self.path = Path(arguments.new_path(self, "path", path, "a file"))
         self.append: bool | None = None if append is None else arguments.instance(self, "append", append, bool)
         self._columns: list[str] = []
 

@@ -230,7 +230,7 @@ class ModelCheckpoint(Monitored, configured=True):
         every: int = 1,
         save_weights_only: bool = False,
     ) -> None:
-        self.path = arguments.path(self, "path", path, "a file")
+        self.path = arguments.new_path(self, "path", path, "a file")
         self.save_best_only = bool(arguments.instance(self, "save_best_only", save_best_only, bool))
         # Without a comparison any result does, but no other kind of argument.
         arguments.one_of(self, "mode", mode, get_args(Mode))

@@ -30,7 +30,7 @@ class TensorBoard(Callback, configured=True):
 
     @arguments.also(log_dir="path")
     def __init__(self, path: str | os.PathLike[str] = "logs") -> None:
-        self.path = Path(arguments.path(self, "path", path, "a folder"))
+        self.path = Path(arguments.new_path(self, "path", path, "a folder"))
         self._events: dict[str, Any] = {}
 
     def on_train_begin(self) -> None:

@@ -264,7 +264,14 @@ def _found(path: str | os.PathLike[str], owner: object, is_one: Callable[[Path],
     searched = ", ".join(f"'{place.absolute()}'" for place in places)
     # As Windows writes paths.
     turned = Path(os.fspath(path).replace("\\", os.sep))
-    meant = f"; did you mean {os.fspath(turned)!r}?" if "\\" in os.fspath(path) and is_one(turned) else ""
+    advice = arguments.as_on_windows(os.fspath(path))
+    meant = (
+        f"; did you mean {os.fspath(turned)!r}?"
+        if advice and is_one(turned)
+        else f". It is one name here, {advice}"
+        if advice
+        else ""
+    )
     raise FileNotFoundError(
         f"{type(owner).__name__} finds no {kind} {os.fspath(path)!r}. Put it there, or into a directory that PSGD_DATA names. "
         f"Searched: {searched}{meant}"

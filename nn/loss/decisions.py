@@ -28,9 +28,9 @@ class BinaryLoss(Loss):
 class Binary_Cross_Entropy(BinaryLoss):
     """Mean over the batch and all outputs of -y log s(z) - (1 - y) log(1 - s(z)), with z the scores, s the logistic function.
 
-    Computed as max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows; an infinite score costs nothing where it is right,
-    else infinitely much. Labels y in 0..1 have the shape (batch, ...) of the output, or lack its last axis where that has
-    length 1.
+    Computed as (1 - y) max(z, 0) + y max(-z, 0) + log(1 + exp(-|z|)), which never overflows; an infinite score costs nothing
+    where it is right, else infinitely much. Labels y in 0..1 have the shape (batch, ...) of the output, or lack its last axis
+    where that has length 1.
 
     The logistic function belongs to the loss. A model may end in the scores (a `Dense(1)` without activation), and its
     predictions are scores; or in `Sigmoid`, and its predictions are probabilities: it is not computed twice, the loss takes the
@@ -51,7 +51,7 @@ class Binary_Cross_Entropy(BinaryLoss):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._outputs = math.prod(shape[1:])
-        self._probabilities, self._rest, self._log = (self._memory.empty(shape, dtype) for _ in range(3))
+        self._probabilities, self._rest, self._log, self._work = (self._memory.empty(shape, dtype) for _ in range(4))
         self._losses = np.empty(shape[0], dtype)
 
     def each(self, label: Array, output: Array) -> Array:
@@ -62,10 +62,14 @@ class Binary_Cross_Entropy(BinaryLoss):
         if math.isinf(z.item(z.argmax())) or math.isinf(z.item(z.argmin())):
             np.copyto(rest, _costs(z, label))
         else:
-            # max(z, 0) - y z = (1 - y) z - min(z, 0), of which a sure and right score leaves exactly 0
+            # max(z, 0) - y z as (1 - y) max(z, 0) + y max(-z, 0), which cancels for no label between 0 and 1, and of which a
+            # sure and right score leaves exactly 0.
+            work = self._work
+            np.maximum(z, 0, out=work)
             np.subtract(1, label, out=rest)
-            np.multiply(rest, z, out=rest)
-            np.subtract(rest, probabilities, out=rest)
+            np.multiply(rest, work, out=rest)
+            np.multiply(label, probabilities, out=work)
+            np.subtract(rest, work, out=rest)
         np.add(rest, log, out=rest)
         # s(z) = exp(min(z, 0) - log(1 + exp(-|z|))), exact where it is close to 0 too
         np.subtract(probabilities, log, out=probabilities)
@@ -137,8 +141,15 @@ class Binary_Cross_Entropy_Of_Probabilities(BinaryLoss):
             self._checked = True
         rest, costs, logarithm = self._rest, self._costs, self._logarithm
         np.subtract(1, output, out=rest)
-        # The tangent and the logarithm are work space, used for 1 - p first and for p then.
-        tangent_log(rest, self._bound, self._of_rest, self._tangent, logarithm)
+        # As in `tangent_log`, but not of 1 - p, which has only those digits of a small p that it has beside 1. The tangent and
+        # the logarithm are work space, used for 1 - p first and for p then.
+        np.maximum(rest, self._bound, out=self._of_rest)
+        np.subtract(rest, self._of_rest, out=self._tangent)
+        np.divide(self._tangent, self._bound, out=self._tangent)
+        np.minimum(output, 1 - self._bound, out=costs)
+        np.negative(costs, out=costs)
+        np.log1p(costs, out=logarithm)
+        np.add(logarithm, self._tangent, out=logarithm)
         np.subtract(1, label, out=costs)
         np.multiply(costs, logarithm, out=costs)
         tangent_log(output, self._bound, self._clipped, self._tangent, logarithm)

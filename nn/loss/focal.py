@@ -38,18 +38,24 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
-        self._miss, self._focus = self._memory.empty((2, *shape), dtype)
+        self._miss, self._focus, self._other = self._memory.empty((3, *shape), dtype)
         self._least, self._most = np.finfo(dtype).tiny, np.finfo(dtype).max
 
     def each(self, label: Array, output: Array) -> Array:
         super().each(label, output)
         # The base leaves the cross-entropy of each output, and the probabilities.
         miss, focus = self._miss, self._focus
-        # miss = y + (1 - 2 y) p, which is 1 - p_t.
-        np.multiply(label, -2, out=miss)
-        np.add(miss, 1, out=miss)
+        # 1 - p = s(-z) = exp(-max(z, 0) - log(1 + exp(-|z|))), of which no digit is lost where p is nearly 1.
+        other = self._other
+        np.maximum(output, 0, out=other)
+        np.add(other, self._log, out=other)
+        np.negative(other, out=other)
+        np.exp(other, out=other)
+        # miss = y (1 - p) + (1 - y) p, which is 1 - p_t.
+        np.subtract(1, label, out=miss)
         np.multiply(miss, self._probabilities, out=miss)
-        np.add(miss, label, out=miss)
+        np.multiply(label, other, out=focus)
+        np.add(miss, focus, out=miss)
         np.power(miss, self.gamma, out=focus)
         if self.alpha is not None:
             self._weigh(label, focus)
@@ -64,8 +70,7 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
         miss, p = self._miss, self._probabilities
         # The derivative of the focus is the focus times gamma (1 - 2 y) p (1 - p) / miss: this way no power of 0 is infinite,
         # for any gamma. Where miss is 0, so is p (1 - p); it is never greater than miss.
-        np.subtract(1, p, out=out)
-        np.multiply(out, p, out=out)
+        np.multiply(self._other, p, out=out)
         np.divide(out, np.maximum(miss, self._least, out=miss), out=out)
         np.multiply(label, -2 * self.gamma, out=miss)
         np.add(miss, self.gamma, out=miss)
@@ -73,7 +78,10 @@ class Binary_Focal_Cross_Entropy(Binary_Cross_Entropy, configured=True):
         # It stands beside the cross-entropy, and the derivative of that, p - y, beside the focus. An infinite cost has a factor
         # of 0, and p (1 - p) log p goes to 0 there: so does this product of a finite one.
         np.multiply(out, np.minimum(self._rest, self._most, out=self._rest), out=out)
-        np.add(out, np.subtract(p, label, out=miss), out=out)
+        # p - y = (1 - y) p - y (1 - p)
+        np.subtract(1, label, out=miss)
+        np.add(out, np.multiply(miss, p, out=miss), out=out)
+        np.subtract(out, np.multiply(label, self._other, out=miss), out=out)
         np.multiply(out, self._focus, out=out)
         np.multiply(out, share, out=out)
 
@@ -120,7 +128,7 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
         rows = (shape[0] * self._positions, shape[-1])
         self._log, self._probabilities, self._rest, self._focus, self._wanted = self._memory.empty((5, *rows), dtype)
         self._row = np.empty((rows[0], 1), dtype)
-        self._least = np.finfo(dtype).epsneg
+        self._least, self._far = np.finfo(dtype).epsneg, float(np.finfo(dtype).max)
         self._starts, self._places = np.arange(0, math.prod(rows), rows[1]), np.empty(rows[0], np.intp)
         self._losses = np.empty(shape[0], dtype)
 
@@ -135,7 +143,7 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
         np.log(self._row, out=self._row)
         np.subtract(log, self._row, out=log)
         # A masked class, of score -inf, has no share: 0 times this is 0.
-        np.maximum(log, -_FAR, out=log)
+        np.maximum(log, -self._far, out=log)
         if label.ndim < output.ndim:
             wanted.fill(0)
             np.add(label.reshape(-1), self._starts, out=self._places)
@@ -165,7 +173,3 @@ class Focal_Cross_Entropy_With_Softmax(Loss, configured=True):
 
     def prediction(self, output: Array) -> Array:
         return np.asarray(self._probabilities.reshape(output.shape))
-
-
-# Far beyond any logarithm of a probability, and summed over many classes still far from the largest float32.
-_FAR = 1e30

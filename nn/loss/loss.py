@@ -274,6 +274,8 @@ def classes(owner: object, label: Array, shape: Shape, dtype: np.dtype[Any], ign
     places, count = shape[:-1], shape[-1]
     if label.shape not in (places, (*places, 1)) or label.dtype.kind not in "iufb":
         found, _, remedy = described_labels(label).partition("; ")
+        if not remedy and len(shape) > 2 and label.shape in ((shape[0],), (shape[0], 1), (shape[0], count)):
+            remedy = "a Flatten() before the last Dense gives each sample one row of outputs"
         raise ValueError(
             f"{name} labels must be integers of shape {places} or rows of shape {shape}, "
             f"got {found} of shape {label.shape}{f'; {remedy}' * bool(remedy)}"

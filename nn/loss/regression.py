@@ -224,21 +224,25 @@ class QuantileLoss(DifferenceLoss, configured=True):
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shape, dtype)
         self._sums = np.empty(shape[0], dtype)
+        self._below = self._memory.empty(shape, dtype)
 
     def measure(self, difference: Array, work: Array, out: Array) -> None:
-        # The larger of both is |d| / 2 + (1/2 - q) d.
-        np.abs(difference, out=work)
+        # Each side with its own factor: |d| / 2 + (1/2 - q) d would cancel for a q near 0 or 1.
+        np.maximum(difference, 0, out=work)
         np.add.reduce(work, axis=1, out=out)
-        np.multiply(out, 0.5, out=out)
-        np.add.reduce(difference, axis=1, out=self._sums)
-        np.multiply(self._sums, 0.5 - self.quantile, out=self._sums)
-        np.add(out, self._sums, out=out)
+        np.multiply(out, 1 - self.quantile, out=out)
+        np.minimum(difference, 0, out=work)
+        np.add.reduce(work, axis=1, out=self._sums)
+        np.multiply(self._sums, self.quantile, out=self._sums)
+        np.subtract(out, self._sums, out=out)
 
     def slope(self, difference: Array, share: float | Array, out: Array) -> None:
-        # Where p = y the sign is 0, and what is left is the mean of both slopes.
-        np.sign(difference, out=out)
-        np.multiply(out, 0.5, out=out)
-        np.add(out, 0.5 - self.quantile, out=out)
+        # 1 where p > y, 0 where p < y, 1/2 where they are equal: there the slope is the mean of both.
+        np.heaviside(difference, 0.5, out=out)
+        below = np.subtract(1, out, out=self._below)
+        np.multiply(below, self.quantile, out=below)
+        np.multiply(out, 1 - self.quantile, out=out)
+        np.subtract(out, below, out=out)
         np.multiply(out, share, out=out)
 
 
@@ -282,6 +286,7 @@ class PoissonLoss(Loss):
     def derive(self, label: Array, output: Array, share: float | Array, out: Array) -> None:
         share /= self._outputs
         # Where the logarithm is its tangent its slope is 1 / bound, to which `each` has clipped.
-        np.divide(label, self._clipped, out=out)
-        np.subtract(1, out, out=out)
+        # Not 1 - y / p, which cancels where the rate is nearly right.
+        np.subtract(self._clipped, label, out=out)
+        np.divide(out, self._clipped, out=out)
         np.multiply(out, share, out=out)

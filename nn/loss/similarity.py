@@ -71,8 +71,8 @@ class CosineSimilarity(Loss):
 
     def prepare(self, label: Array, shape: Shape, dtype: np.dtype[Any]) -> Array:
         rows = targets(self, label, shape, dtype)
-        lengths = np.sqrt(np.sum(np.square(rows), axis=-1, keepdims=True))
         # Once for each label: what the loss asks of it is its direction.
+        lengths = _lengths(rows)
         return np.asarray(rows / np.maximum(lengths, _SHORT), dtype)
 
     def allocate(self, shape: Shape, dtype: np.dtype[Any]) -> None:
@@ -86,6 +86,9 @@ class CosineSimilarity(Loss):
         vectors = output.reshape(self._unit.shape)
         np.einsum("ij,ij->i", vectors, vectors, out=self._length)
         np.sqrt(self._length, out=self._length)
+        # Seldom: the square of a vector overflowed, of which the length need not.
+        if np.isinf(self._length).any():
+            np.copyto(self._length, _lengths(vectors)[:, 0])
         np.maximum(self._length, _SHORT, out=self._length)
         np.divide(vectors, self._length.reshape(-1, 1), out=self._unit)
         np.einsum("ij,ij->i", self._unit, label.reshape(self._unit.shape), out=self._cosine)
@@ -103,6 +106,13 @@ class CosineSimilarity(Loss):
 
 
 _SHORT = 1e-6
+
+
+def _lengths(rows: Array) -> Array:
+    """Return the lengths of rows, (..., 1), whose squares may be beyond the greatest number of their type."""
+    greatest = np.abs(rows).max(axis=-1, keepdims=True)
+    scale = np.where(greatest > 1, greatest, rows.dtype.type(1))
+    return np.asarray(np.sqrt(np.square(rows / scale).sum(axis=-1, keepdims=True)) * scale)
 
 
 class Dice(BinaryLoss, configured=True):

@@ -130,12 +130,14 @@ class Answers(NamedTuple):
         values: the names of the classes, their numbers, or values, ``(n,)``; ``(n, outputs)`` for several.
         classes: the names of the classes, None for values.
         probabilities: ``(n, classes)``, None for values.
+        columns: the names of several columns that are predicted, None where there is one, or the plan does not name each.
     """
 
     label: str
     values: Array
     classes: Sequence[str] | None
     probabilities: Array | None
+    columns: Sequence[str] | None = None
 
 
 def answers(model: Planned, x: Any, unknown: UnknownTexts | None = None) -> Answers:
@@ -168,7 +170,8 @@ def answers(model: Planned, x: Any, unknown: UnknownTexts | None = None) -> Answ
         chances = np.concatenate([1 - chance, chance], axis=1)
         return _of_classes(name, names, (chance[:, 0] > 0.5).astype(np.intp), chances, 2)
     values = output if plan is None else plan.restore(output)
-    return Answers(name, values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, None, None)
+    columns = [label.name for label in labels] if values.ndim == 2 and values.shape[1] == len(labels) > 1 else None
+    return Answers(name, values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values, None, None, columns)
 
 
 def _of_classes(name: str, names: Sequence[str] | None, places: Array, chances: Array | None, count: int) -> Answers:

@@ -122,6 +122,9 @@ class Network(
         values = in_order(f"{type(self).__name__} 'x'", x, names)
         shape = values[0].shape if self.input_shape is None else self.input_shape
         graph = self._graph = self._trace(shape)
+        if not self._trainable:
+            # Frozen before it had variables.
+            self.trainable = False
         for name, value, entry in zip(names, values, graph.inputs, strict=True):
             if not isinstance(value, Value) or value.shape != entry.shape:
                 found = value.shape if isinstance(value, Value) else type(value).__name__
@@ -321,7 +324,7 @@ class Network(
         if path is None:
             show("plot()", {"image/svg+xml": draw(type(self).__name__, Diagram(self.graph))}, "model.svg")
             return
-        target = arguments.path("plot()", "path", path, "a file")
+        target = arguments.new_path("plot()", "path", path, "a file")
         if not target.lower().endswith(".svg"):
             raise ValueError(f"plot() 'path' must end in .svg, got {target!r}")
         tensor_files.write_file(target, draw(type(self).__name__, Diagram(self.graph)).encode())

@@ -14,6 +14,7 @@ from nn.extension import checked_call
 from nn.layer.core import Dense, Flatten
 from nn.layer.layer import Layer, chosen
 from nn.model.model import Model
+from nn.value.graph import Placeholder
 from nn.value.value import Value
 
 Part: TypeAlias = Layer | Model
@@ -82,6 +83,11 @@ class SequentialModel(Model, configured=True):
     @checked_call
     def add(self, layer: Part) -> None:
         """Append a layer, or a model of one input and one output; raise ValueError once `setup` has built this model."""
+        if isinstance(layer, Placeholder):
+            raise TypeError(
+                "SequentialModel.add() 'layer' must be a layer, got an Input; the shape is an argument of the model: "
+                f"SequentialModel({list(layer.shape)}, layers)"
+            )
         if not isinstance(layer, Model):
             arguments.instance("SequentialModel.add()", "layer", layer, Layer)
         if self.built:

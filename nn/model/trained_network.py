@@ -248,7 +248,7 @@ class TrainedNetwork(
             inputs: the plan of columns that rows are predicted by, as `inputs` takes it: a plan, a data set, or a list of one
                 of these and fitted transforms. The model keeps it. None keeps the plan that the model has.
         """
-        target = arguments.path("save()", "path", path, "a file")
+        target = arguments.new_path("save()", "path", path, "a file")
         if inputs is not None:
             self.inputs = inputs
         tensor_files.write_file(target, self.to_bytes())
@@ -261,7 +261,7 @@ class TrainedNetwork(
         Raises:
             ValueError: before `setup`.
         """
-        target = arguments.path("save_weights()", "path", path, "a file")
+        target = arguments.new_path("save_weights()", "path", path, "a file")
         self._check_structure()
         values = {variable.name: variable.value for variable in self.store.everything}
         tensor_files.write_file(target, tensor_files.dump(values, {"format": WEIGHTS}))

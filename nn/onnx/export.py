@@ -41,7 +41,7 @@ def save(model: Network, path: str | os.PathLike[str]) -> None:
     >>> model.setup(nn.loss.Cross_Entropy())
     >>> nn.onnx.save(model, "model.onnx")
     """
-    tensor_files.write_file(arguments.path("nn.onnx.save()", "path", path, "a file"), to_bytes(model))
+    tensor_files.write_file(arguments.new_path("nn.onnx.save()", "path", path, "a file"), to_bytes(model))
 
 
 def to_bytes(model: Network) -> bytes:

@@ -305,10 +305,12 @@ def _several(function: Callable[[Any, Any], Any]) -> Fold:
 
 
 FOLDS: Mapping[str, Fold] = MappingProxyType({
-    "Abs": _single(np.abs), "Add": _several(operator.add), "And": _several(np.logical_and),
-    "Atan": _single(np.arctan), "Cast": _cast, "Ceil": _single(np.ceil), "Clip": _clip,
+    "Abs": _single(np.abs), "Acos": _single(np.arccos), "Acosh": _single(np.arccosh), "Add": _several(operator.add),
+    "And": _several(np.logical_and), "Asin": _single(np.arcsin), "Asinh": _single(np.arcsinh),
+    "Atan": _single(np.arctan), "Atanh": _single(np.arctanh), "Cast": _cast, "Ceil": _single(np.ceil), "Clip": _clip,
     "Concat": lambda inputs, given: np.concatenate(inputs, axis=given["axis"]),
-    "ConstantOfShape": _constant_of_shape, "Cos": _single(np.cos), "Div": _divide, "Dropout": lambda inputs, given: inputs[0],
+    "ConstantOfShape": _constant_of_shape, "Cos": _single(np.cos), "Cosh": _single(np.cosh),
+    "Div": _divide, "Dropout": lambda inputs, given: inputs[0],
     # NumPy has no error function; the type is told for arrays without elements.
     "Equal": _compared(operator.eq), "Erf": _single(lambda x: np.vectorize(math.erf, [float])(x).astype(x.dtype)),
     "Exp": _single(np.exp), "Expand": _expand, "Floor": _single(np.floor), "Gather": _gather,
@@ -323,8 +325,8 @@ FOLDS: Mapping[str, Fold] = MappingProxyType({
     "ReduceMin": _reduced(np.min), "ReduceProd": _reduced(np.prod), "ReduceSum": _reduced(np.sum), "Reshape": _reshape,
     # Halves to the even number, as ONNX rounds.
     "Round": _single(np.rint), "Sign": _single(np.sign),
-    "Sin": _single(np.sin), "Slice": _slice, "Split": _split, "Sqrt": _single(np.sqrt),
-    "Squeeze": _squeeze, "Sub": _several(operator.sub), "Tile": _tile,
+    "Sin": _single(np.sin), "Sinh": _single(np.sinh), "Slice": _slice, "Split": _split, "Sqrt": _single(np.sqrt),
+    "Squeeze": _squeeze, "Sub": _several(operator.sub), "Tan": _single(np.tan), "Tile": _tile,
     "Transpose": lambda inputs, given: np.transpose(inputs[0], given.get("perm")),
     "Trilu": lambda inputs, given: (np.triu if given.get("upper", 1) else np.tril)(
         inputs[0], int(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else 0

@@ -13,14 +13,11 @@ if TYPE_CHECKING:
     from nn.operation.broadcasting import Broadcasting
     from nn.operation.elementwise import (
         Absolute,
-        Arctan,
-        Cos,
         Elementwise,
         Exp,
         Log,
         Negative,
         Rounding,
-        Sin,
         Sqrt,
         Square,
         StopGradient,
@@ -37,11 +34,29 @@ if TYPE_CHECKING:
     from nn.operation.rotary import Rotary
     from nn.operation.shape import Concatenate, Pad, Repeat, Reshape, SplitSteps, Transpose
     from nn.operation.slopes import ParametricRectify
+    from nn.operation.trigonometric import (
+        Arccos,
+        Arccosh,
+        Arcsin,
+        Arcsinh,
+        Arctan,
+        Arctanh,
+        Cos,
+        Cosh,
+        Sin,
+        Sinh,
+        Tan,
+    )
 
 __all__ = [
     "Absolute",
     "Add",
+    "Arccos",
+    "Arccosh",
+    "Arcsin",
+    "Arcsinh",
     "Arctan",
+    "Arctanh",
     "Attention",
     "BatchNormalize",
     "Broadcasting",
@@ -49,6 +64,7 @@ __all__ = [
     "Compare",
     "Concatenate",
     "Cos",
+    "Cosh",
     "Divide",
     "DropoutOperation",
     "Elementwise",
@@ -85,6 +101,7 @@ __all__ = [
     "Rotary",
     "Rounding",
     "Sin",
+    "Sinh",
     "SplitSteps",
     "Sqrt",
     "Square",
@@ -92,6 +109,7 @@ __all__ = [
     "Subtract",
     "Sum",
     "TakeAlong",
+    "Tan",
     "TensorDot",
     "TopPlaces",
     "Transpose",
@@ -104,7 +122,7 @@ lazily(
         "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where",
         "attention": "Attention CachedAttention",
         "broadcasting": "Broadcasting",
-        "elementwise": "Absolute Arctan Cos Elementwise Exp Log Negative Rounding Sin Sqrt Square StopGradient",
+        "elementwise": "Absolute Elementwise Exp Log Negative Rounding Sqrt Square StopGradient",
         "index": "Entry Index Lookup",
         "matmul": "MatMul TensorDot",
         "normal": "Erf",
@@ -117,5 +135,6 @@ lazily(
         "rotary": "Rotary",
         "shape": "Concatenate Pad Repeat Reshape SplitSteps Transpose",
         "slopes": "ParametricRectify",
+        "trigonometric": "Arccos Arccosh Arcsin Arcsinh Arctan Arctanh Cos Cosh Sin Sinh Tan",
     },
 )

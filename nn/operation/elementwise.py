@@ -92,19 +92,35 @@ class Universal(Elementwise):
         self.function(inputs[0], out=out)
 
 
-class Absolute(Universal):
+class Sloped(Universal):
+    """A universal function whose derivative is computed anew from its input; a subclass gives both."""
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        # Of its own: `out` of `derive` may be the memory of the gradient, which the last product reads.
+        self._slope = self.scratch.empty(output, dtype)
+
+    @abstractmethod
+    def slope(self, x: Array, out: Array) -> None:
+        """Write f'(x).
+
+        Args:
+            x: input of forward.
+            out: other memory, of the same shape.
+        """
+
+    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+        self.slope(x, self._slope)
+        np.multiply(gradient, self._slope, out=out)
+
+
+class Absolute(Sloped):
     """|a|; the derivative at 0 is taken as 0."""
 
     function: ClassVar[np.ufunc] = np.absolute
 
-    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        # Of its own: `out` of `derive` may be the memory of the gradient, which the last product reads.
-        self._derivative = self.scratch.empty(output, dtype)
-
-    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
+    def slope(self, x: Array, out: Array) -> None:
         # `np.sign` is 0 at 0.
-        np.sign(x, out=self._derivative)
-        np.multiply(gradient, self._derivative, out=out)
+        np.sign(x, out=out)
 
 
 class Exp(Universal):
@@ -159,47 +175,3 @@ class Square(Universal):
         # The gradient before the 2: no array beside `out` is needed, even where that is the gradient's memory.
         np.multiply(gradient, x, out=out)
         np.multiply(out, 2, out=out)
-
-
-class Sin(Universal):
-    """sin(a), of an angle in radians; the derivative is cos(a)."""
-
-    function: ClassVar[np.ufunc] = np.sin
-
-    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        # Of its own, as in `Absolute`.
-        self._derivative = self.scratch.empty(output, dtype)
-
-    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        np.cos(x, out=self._derivative)
-        np.multiply(gradient, self._derivative, out=out)
-
-
-class Arctan(Universal):
-    """arctan(a), an angle in radians between -pi / 2 and pi / 2; the derivative is 1 / (1 + a^2)."""
-
-    function: ClassVar[np.ufunc] = np.arctan
-
-    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        # Of its own, as in `Absolute`.
-        self._inverse = self.scratch.empty(output, dtype)
-
-    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        np.multiply(x, x, out=self._inverse)
-        np.add(self._inverse, 1, out=self._inverse)
-        np.divide(gradient, self._inverse, out=out)
-
-
-class Cos(Universal):
-    """cos(a), of an angle in radians; the derivative is -sin(a)."""
-
-    function: ClassVar[np.ufunc] = np.cos
-
-    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        # Of its own, as in `Absolute`.
-        self._derivative = self.scratch.empty(output, dtype)
-
-    def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
-        np.sin(x, out=self._derivative)
-        np.negative(self._derivative, out=self._derivative)
-        np.multiply(gradient, self._derivative, out=out)

@@ -32,8 +32,8 @@ def bell(x: Array, out: Array) -> None:
 class Erf(Elementwise):
     """erf(x) = 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x; the derivative is 2 exp(-x^2) / sqrt(pi).
 
-    With a = sqrt(2) |x| it is 1 - 2 P(X > a) for standard normal X, with the sign of x. Its error is that of rounding beside 1,
-    6e-8 in float32.
+    With a = sqrt(2) |x| it is 1 - 2 P(X > a) for standard normal X, with the sign of x. Where |x| is below 1 that would cancel,
+    and x times a polynomial in x^2 stands for it, so the error is that of rounding for small x, too.
     """
 
     # Forward reads x once more at its end, for the sign.
@@ -41,6 +41,8 @@ class Erf(Elementwise):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         self._first, self._second = (self.scratch.empty(output, dtype) for _ in range(2))
+        self._near = self.scratch.empty(output, np.dtype(bool))
+        self._series = _NEAR_SINGLE if dtype.itemsize == 4 else _NEAR_DOUBLE
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         scaled, tail = self._first, self._second
@@ -52,6 +54,13 @@ class Erf(Elementwise):
         np.multiply(out, -2, out=out)
         np.add(out, 1, out=out)
         np.copysign(out, inputs[0], out=out)
+        square, near = self._first, self._second
+        np.clip(inputs[0], -1, 1, out=near)
+        np.multiply(near, near, out=square)
+        np.less(square, 1, out=self._near)
+        _powers(square, self._series[1:], near)
+        np.add(near, self._series[0], out=near)
+        np.multiply(near, inputs[0], out=out, where=self._near)
 
     def derive(self, x: Array, output: Array, gradient: Array, out: Array) -> None:
         np.multiply(x, math.sqrt(2), out=self._first)
@@ -59,6 +68,19 @@ class Erf(Elementwise):
         bell(self._first, self._second)
         np.multiply(self._second, 2 / math.sqrt(math.pi), out=self._second)
         np.multiply(gradient, self._second, out=out)
+
+
+# Interpolation of erf(x) / x at the Chebyshev points of x^2 for 0 <= x^2 <= 1, computed with 50 digits; the relative errors of
+# erf, rounding included, are 1.6e-7 and 2.1e-16.
+_NEAR_SINGLE = (
+    1.1283791658483509, -0.37612626666720334, 0.11283594715160218, -0.026854212010626412, 0.005189087423433974,
+    -0.000801686428716587, 7.875875062685488e-05,
+)  # fmt: skip
+_NEAR_DOUBLE = (
+    1.1283791670955126, -0.3761263890318375, 0.11283791670954879, -0.026866170645076792, 0.0052239776248180145,
+    -0.000854832698083379, 0.0001205533111164271, -1.4925595266831182e-05, 1.6461000484121368e-06, -1.6350312701054695e-07,
+    1.4659775274047436e-08, -1.1372848856791674e-09, 5.957176147748911e-11,
+)  # fmt: skip
 
 
 class _Fit(NamedTuple):
@@ -100,9 +122,13 @@ def tail_ratio(a: Array, t: Array, out: Array) -> None:
     fit = _SINGLE if out.dtype.itemsize == 4 else _DOUBLE
     np.add(a, fit.scale, out=t)
     np.divide(fit.scale, t, out=t)
-    # Horner's scheme, from the highest power on.
-    *others, last = fit.coefficients
-    np.multiply(t, last, out=out)
+    _powers(t, fit.coefficients, out)
+
+
+def _powers(x: Array, coefficients: Sequence[float], out: Array) -> None:
+    """Write sum_i coefficients[i] x^(i + 1) into `out`, other memory, by Horner's scheme: from the highest power on."""
+    *others, last = coefficients
+    np.multiply(x, last, out=out)
     for coefficient in reversed(others):
         np.add(out, coefficient, out=out)
-        np.multiply(out, t, out=out)
+        np.multiply(out, x, out=out)

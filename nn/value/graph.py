@@ -10,6 +10,7 @@ import numpy as np
 
 from nn import arguments
 from nn.arrays import BATCH, LENGTH, Array, Shape
+from nn.extension import checked_call
 from nn.value.value import Node, Owner, Value, Variable
 
 
@@ -250,6 +251,7 @@ class Carried(Placeholder):
         self.kept = kept
 
 
+@checked_call
 def Input(shape: Sequence[int | None], name: str | None = None) -> Placeholder:
     """Return a value that stands for samples, an input of `nn.model.Model(inputs, outputs)`.
 

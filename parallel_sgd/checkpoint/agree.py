@@ -17,6 +17,7 @@ from rpc import Communication
 
 from .choose import CheckpointOffer, Choice, choose
 from .locate import FOLDER, HeldCheckpoints, attempt_of, left_behind, neighbours, stores_of
+from .schedule import Kept
 from .snapshot import CheckpointError, Snapshot
 from .state import Resumption
 from .store import Store
@@ -34,7 +35,7 @@ class StartPoint:
     early: Sequence[tuple[int, Message]] = field(default_factory=tuple)
 
 
-def own_store(com: Communication, keep_every: int | None = None) -> Store:
+def own_store(com: Communication, keep_every: Kept = None) -> Store:
     return Store(com.output_directory.parent / FOLDER, com.job, keep_every=keep_every)
 
 

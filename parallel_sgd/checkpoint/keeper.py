@@ -11,7 +11,7 @@ from parallel_sgd.codec.bank import CodecBank
 from parallel_sgd.codec.interfaces import Codec, Remembering
 from parallel_sgd.engine.batches import Batches
 
-from ..engine.progress import Position, Progress
+from ..engine.progress import Part, Position, Progress
 from .schedule import NEVER, Schedule
 from .snapshot import CODEC, Header, Snapshot
 from .state import COUNTER, ModelFile, Resumption, State, state_of
@@ -74,9 +74,20 @@ class Keeper:
         # memory goes back to the copies when the writer has done with it, from its thread
         self.writer = Writer(store, lambda snapshot: self._copies.put_back(dict(snapshot.arrays)), model)
 
-    def describe(self, batches: Batches) -> None:
-        """Fill in the fields of the header that depend on the `batches` of the data."""
-        self._header = replace(self._header, batch_size=batches.batch_size, batches=batches.count, samples=batches.samples)
+    def describe(self, batches: Batches, parts: Sequence[Part] = ()) -> None:
+        """Fill in the fields of the header that are known once the data are there.
+
+        Args:
+            batches: of the data.
+            parts: of a training that went on.
+        """
+        self._header = replace(
+            self._header,
+            batch_size=batches.batch_size,
+            batches=batches.count,
+            samples=batches.samples,
+            parts=[[*part] for part in parts],
+        )
 
     def batches_before(self, position: Position) -> int:
         """Return the number of batches from the beginning of training to `position`."""

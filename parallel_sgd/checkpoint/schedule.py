@@ -53,8 +53,15 @@ def checked_commits(every: object) -> int:
     return every
 
 
-def keeps(every: int | None) -> Callable[[Position], bool]:
-    """Return the meaning of `keep_every`, in epochs: a function that tells whether the checkpoint of a position stays."""
+Kept = int | tuple[int, int] | None
+"""Argument `keep_every`: epochs from one checkpoint that stays to the next; or completed epochs and batches of a position that
+stays besides the end of each epoch, as `psgd verify` asks for."""
+
+
+def keeps(every: Kept) -> Callable[[Position], bool]:
+    """Return the meaning of `keep_every`: a function that tells whether the checkpoint of a position stays."""
+    if isinstance(every, tuple):
+        return lambda position: position.batch == 0 or position == every
     return lambda position: every is not None and position.batch == 0 and position.epoch % every == 0
 
 

@@ -28,7 +28,7 @@ from nn.threads import describe_kernels
 from parallel_sgd.engine.batches import FIXED
 from parallel_sgd.engine.progress import History
 
-from ..engine.progress import Position, Progress
+from ..engine.progress import Part, Position, Progress
 
 FORMAT: Final = "psgd.checkpoint/1"
 FORMATS: Final = (FORMAT,)
@@ -95,6 +95,7 @@ class Header:
         versions: on which the bits depend; see `versions`.
         clients: identity of the population of clients; "" for a job without one.
         commit: whether it was left when training ended too early, and the schedule did not ask for it.
+        parts: parts of the training behind the state, the fields of `Part` each; empty for a training without interruption.
     """
 
     job: str
@@ -114,6 +115,7 @@ class Header:
     clients: str = ""
     versions: dict[str, str] = field(default_factory=versions)
     commit: bool = False
+    parts: list[list[int]] = field(default_factory=list)
 
     @property
     def position(self) -> Position:
@@ -237,6 +239,8 @@ def _header(fields: dict[str, Any], table: Array | None) -> Header:
         raise ValueError("'position' and 'steps' must be counts")
     if not all(type(block) is int for blocks in header.blocks for block in blocks):
         raise ValueError("'blocks' must be lists of integers")
+    if not all(len(part) == len(Part._fields) and all(type(number) is int for number in part) for part in header.parts):
+        raise ValueError(f"'parts' must be lists of {len(Part._fields)} integers")
     return header
 
 

@@ -17,7 +17,7 @@ from nn.registry import CustomObjects
 from parallel_sgd.engine.batches import FIXED, Batches
 from parallel_sgd.record.table import Earlier
 
-from ..engine.progress import Position, Progress
+from ..engine.progress import NOBODY, START, Part, Position, Progress
 from .snapshot import (
     CALLBACK,
     CLIENT,
@@ -251,6 +251,22 @@ class Resumption:
         given = header.progress
         history = given.history.of_job(header.job == job)
         return Progress(given.position, steps, given.seconds, given.evaluation, history)
+
+    def parts(self, batches: Batches, dealt: Collection[Collection[int]]) -> list[Part]:
+        """Return the parts of the training, with that which begins here, up to the last.
+
+        Args:
+            batches: of the data of this job.
+            dealt: the blocks of each of its workers.
+        """
+        header, position = self.snapshot.header, self.position
+        known = [part for part in (Part(*each) for each in header.parts) if part.position < position]
+        if not known and position > START:
+            count = 1 + max(block for blocks in header.blocks for block in blocks)
+            steps, last = Batches(header.samples, header.batch_size // count, count).steps(header.blocks)
+            known = [Part(steps, *START, last, header.workers)]
+        steps, last = batches.steps(dealt)
+        return [*known, Part(steps, *position, last, len(dealt), NOBODY if self.whole else self.owner)]
 
     def earlier(self) -> Earlier | None:
         # rows after the position are cut from the tables that the next part continues

@@ -16,7 +16,7 @@ from rpc.support import files
 from rpc.support.logs import get_logger
 
 from ..engine.progress import Position
-from .schedule import keeps
+from .schedule import Kept, keeps
 from .snapshot import CheckpointError, Header, OtherJob, Snapshot
 
 KEEP_LAST: Final = 3
@@ -126,7 +126,7 @@ class Store:
         keep_last: int = KEEP_LAST,
         keep_best: int = KEEP_BEST,
         disk: Disk | None = None,
-        keep_every: int | None = None,
+        keep_every: Kept = None,
     ) -> None:
         self.folder, self.keep_every = folder, keep_every
         self._job = job

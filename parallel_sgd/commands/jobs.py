@@ -24,6 +24,7 @@ from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, folder_of, paths_of, p
 
 _OVER = ("done", "failed", "stopped")  # how a job ends; a node that it went on without has "left"
 _HEAD = ("JOB", "TITLE", "NODE", "ADDRESS", "STATE", "SINCE", "ATTEMPT", "DRIVEN BY")
+_TAKEN_BACK = "aborted"  # state of a node that had taken a job which others refused
 _LOST = "not reached"  # state of a node of which no agent tells that answers
 
 
@@ -67,7 +68,8 @@ def entries_of(told: Mapping[int, Sequence[Mapping[str, Any]]], addresses: Mappi
     """List the entries of the agents on all jobs, those of the newest last, in the order of its nodes.
 
     A node of the newest attempt of a job that no agent tells of has an entry, too: its agent has died, or cannot be reached.
-    It has none where an agent tells of it in an attempt before, and has not heard yet that the job goes on.
+    It has none where an agent tells of it in an attempt before, and has not heard yet that the job goes on, nor in a job that
+    was taken back before its start, as where another node is busy.
 
     Args:
         told: the entries of each agent, by the node that it is called by.
@@ -82,6 +84,9 @@ def entries_of(told: Mapping[int, Sequence[Mapping[str, Any]]], addresses: Mappi
     for job in begun:
         own = [entry for entry in unique.values() if entry["job"] == job]
         newest = max(own, key=lambda entry: entry["attempt"])
+        # an agent that has refused the job keeps nothing of it
+        if newest["state"] == _TAKEN_BACK:
+            continue
         # an attempt before may have given their numbers to others
         known = {entry["node"] for entry in own if entry["attempt"] == newest["attempt"]}
         heard = {entry["address"] for entry in own if entry["attempt"] == newest["attempt"]}
@@ -148,10 +153,14 @@ def _are_all(job: str | None, com: Controller) -> bool:
 
 
 def _newest(com: Controller) -> str:
+    """Return the id of the newest job; one that was taken back before its start only where there is no other.
+
+    Raises: UnknownJob.
+    """
     entries = [entry for listed in list_jobs(com).values() for entry in listed]
     if not entries:
         raise UnknownJob("None of the workers knows any job.")
-    return str(max(entries, key=lambda entry: entry["started"])["job"])
+    return str(max(entries, key=lambda entry: (entry["state"] != _TAKEN_BACK, entry["started"]))["job"])
 
 
 def stop(options: argparse.Namespace) -> int:
@@ -179,7 +188,8 @@ def retrieve(options: argparse.Namespace) -> int:
         ended = {
             entry["job"]: entry["outcome"] for known in list_jobs(com).values() for entry in known if entry["outcome"] in _OVER
         }
-        files = reclaimer.require_client_log(options.retrieve or None)
+        # of all agents, not of each: where an agent had no part in the newest job, it would send files of another one
+        files = reclaimer.require_client_log(options.retrieve or _newest(com))
     _complete(files, reclaimer.states, ended=ended)
     words = "\n".join(_places(files, reclaimer.states)) if is_short() else ""
     return tell(options, {"files": paths_of(files)}, words, done="The files are saved", place=folder_of(files))

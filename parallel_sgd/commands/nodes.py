@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from network.controller import Controller
 from network.errors import NetworkError
+from network.key_files import by_flag
 from network.nodes import NodeAssignment
 from network.request import Request
 from rpc.elastic import parse_hosts
@@ -112,7 +113,7 @@ def reach_all(options: argparse.Namespace, suffice: Callable[[Controller], bool]
     # those that can be reached will do; the user learns of the others
     if not (errors and com.sessions and suffice is not None and suffice(com)):
         for error in errors.values():
-            show(sys.stderr, f"{program_name()}: {error}\n")
+            show(sys.stderr, f"{program_name()}: {by_flag(str(error))}\n")
     if not com.sessions:
         com.close()
         raise NetworkError("None of the workers can be reached.")

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import Field, fields
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from ..options.job_options import (
 )
 from ..options.job_options import options as known_options
 from ..options.named_parts import LISTED
-from ..options.names import known_classes, make_object, split_objects
+from ..options.names import UnknownName, known_classes, make_object, split_objects
 from .output import program_name, spelt, verbosity_of
 
 
@@ -340,8 +340,48 @@ def make_dataset(text: str) -> AbsDataset:
     known = {name: kind for name, kind in known_classes(nn.dataset, AbsDataset).items() if kind is not nn.dataset.ArrayDataset}
     # `digits` for DigitsDataset, too
     known |= {name.removesuffix("dataset"): kind for name, kind in known.items()}
+    # before it is taken for module.Class; the name of a data set comes first, whatever lies here
+    if ":" not in text and text.strip().lower() not in known and (hint := _of_a_file(text, known)):
+        raise UnknownName(f"--dataset must name a data set, got {text!r}, {hint}")
     made: AbsDataset = make_object(text, AbsDataset, known, "--dataset")
     return made
+
+
+_PACKED: Final = (".gz", ".bz2", ".xz", ".zip")
+_TABLES: Final = {
+    ".parquet": "read_parquet",
+    ".feather": "read_feather",
+    ".arrow": "read_feather",
+    ".xlsx": "read_excel",
+    ".xls": "read_excel",
+    ".ods": "read_excel",
+    ".json": "read_json",
+    ".jsonl": "read_json",
+    ".pkl": "read_pickle",
+    ".sas7bdat": "read_sas",
+    ".dta": "read_stata",
+    ".sav": "read_spss",
+}
+"""Endings of files of tables that no data set reads, and the function of pandas that does."""
+
+
+def _of_a_file(text: str, known: Collection[str]) -> str:
+    """Return how the data of a file or folder are named, for a text that is its path alone; "" for any other text."""
+    name = os.path.basename(text).lower()
+    # `churn.csv.gz` is read as `churn.csv` is
+    first, packed = os.path.splitext(name)
+    ending = os.path.splitext(first)[1] if packed in _PACKED else packed
+    if os.path.isdir(text):
+        return f"a folder; images in folders, one per class, are imagefolder:path={text}, and texts textfolder:path={text}"
+    if ending == packed and ending[1:] in known:  # `houses.csv`, which `make_object` answers where there is such a file
+        return ""
+    if ending in (".csv", ".tsv", ".txt"):
+        tab = r",delimiter=\t" * (ending == ".tsv")
+        return f"a file; write csv:path={text},label=COLUMN{tab}"
+    if ending in _TABLES:
+        read = f"nn.dataset.ArrayDataset(frame, labels) takes what pandas.{_TABLES[ending]}({os.path.basename(text)!r}) reads"
+        return f"a file that no data set reads; in a program {read}, or pandas writes a CSV file of it"
+    return ""
 
 
 def make_transform(text: str) -> AbsTransformer | None:

@@ -18,7 +18,7 @@ from rpc.support.processors import load_per_core
 
 from ..nodes import local_workers
 from ..options.named_parts import codec as codec_named
-from ..record.summary import seconds
+from ..record.numbers import seconds
 from ..simulation.plan import Planner, Row, throttled, usual_ways
 from ..simulation.plan import plan as make_plan
 from ..simulation.platform import Platform
@@ -206,7 +206,7 @@ def _told(check: dict[str, Any]) -> str:
 
 def _duration(value: float) -> str:
     # three digits of short ones: settings may differ by little
-    return f"{value:.3g} s" if value < 60 else seconds(value)
+    return seconds(value, 3)
 
 
 def _bytes(count: float) -> str:

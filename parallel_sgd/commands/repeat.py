@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from nn.dataset.interface import AbsDataset
+from nn.dataset.plan.kinds import LeftOut
+from nn.dataset.plan.plan import Plan
 from nn.threads import has_bits, limited_to_one_thread
 from rpc.agent.kernel_sets import runnable
 from rpc.job import BITS, PORTABLE
@@ -36,11 +38,13 @@ from ..record.keys import PublicKey, SigningKey
 from ..record.outcome import read_outcome
 from ..record.paths import as_seen
 from ..record.run import RunManifest
+from ..record.settings import short
 from ..record.signing import Signature, sign_run, signature_of
 from ..record.simulated import cut_short
 from ..record.tables import read_hashes, read_identities
 from ..record.verification import changed_data, changed_settings, damaged_checkpoints, damages, nearest
 from ..record.weight_hashes import Epochs, first_difference
+from .legs import Leg, begins_anew, legs_of, state_behind
 from .nodes import launcher_from
 from .options import load_model, make_dataset, make_transform, settings_of
 from .output import EXIT_FAILED, EXIT_NODE_LOST, EXIT_OK, EXIT_USAGE, JOB_DONE, folder_of, tell
@@ -214,8 +218,21 @@ def _same_inputs(file: JobFile, options: argparse.Namespace, given: Mapping[str,
     except ValueError as error:
         raise _OtherData(f"The data set {told} of the run is damaged: {error}") from error
     if changed:
-        raise _OtherData(f"The data set {told} is not the one of the run: {changed}.")
+        raise _OtherData(f"The data set {told} is not the one of the run: {changed}.{_columns_kept(file, data, options)}")
     return data
+
+
+def _columns_kept(file: JobFile, data: AbsDataset, options: argparse.Namespace) -> str:
+    """Return the way on for a run of a release that took row numbers for a feature, as a sentence; else ""."""
+    plan = getattr(data, "plan", None)
+    left = [column.name for column in plan.columns if isinstance(column, LeftOut)] if isinstance(plan, Plan) else []
+    # a type, a shape and checksums
+    shape = file.rows.get("train_x", "").split(" ")[1:2]
+    if not left or not shape or not shape[0].endswith(f"x{len(getattr(data, 'columns', ())) + len(left)}"):
+        return ""
+    given = short("dataset", options.dataset)
+    took = ", ".join(map(repr, left))
+    return f" An older release took {took} for a feature, as index=None does: 'psgd run RUN --dataset \"{given},index=None\"'."
 
 
 def _check_model(file: JobFile) -> None:
@@ -314,8 +331,9 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     if signature.state == "bad" or (signer is not None and signature.state != "good"):
         return _tell(given, signature, {"equal": None}, "Nothing was computed again.", EXIT_FAILED)
     file = JobFile.read(folder)
-    # writers would write again; all else comes from the file
-    options = _merged(file, {"writers": []}, {**defaults, "json": given.json, "quiet": True, "verbose": False})
+    # writers would write again, and hosts that come decide nothing about the bits; all else comes from the file
+    without: dict[str, Any] = {"writers": [], **({"discovery": None} if "discovery" in file.unnamed else {})}
+    options = _merged(file, without, {**defaults, "json": given.json, "quiet": True, "verbose": False})
     epochs = read_hashes(folder)
     last = max(epochs, default=0)
     until = _last_asked(file, last, given.epoch)
@@ -328,10 +346,10 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             f"No epoch of the run can be computed again: it was simulated with {left_out}, so its weights are those of no "
             f"training."
         )
-    asked = int(settings["epoch"])
-    if last != asked and not settings["callbacks"]:
+    epochs_asked = int(settings["epoch"])
+    if last != epochs_asked and not settings["callbacks"]:
         return _refuted(
-            given, signature, [f"the tables of the weights (WH-*.csv) have {last} epochs, and the options say {asked}"]
+            given, signature, [f"the tables of the weights (WH-*.csv) have {last} epochs, and the options say {epochs_asked}"]
         )
     try:
         with guarded(judge):
@@ -342,12 +360,11 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     workers = _count(file, given) if given.launch else given.local or count
     for name in ("launch", "local", "workers", "key_file"):
         setattr(options, name, getattr(given, name))
-    options.worker_count = workers
     # options without a part in the bits, such as faults and writers, are left out
     settings = {name: value for name, value in settings.items() if name in _decisive() or name == "wait"}
     # with callbacks the same ones end training in the same epoch
-    settings["epoch"] = asked if until == last else until
-    settings |= {"checkpoint_every": "epoch", "keep_every": 1, "resume": None, "verbose": QUIET, **_dealt(file, workers)}
+    settings["epoch"] = epochs_asked if until == last else until
+    settings |= {"checkpoint_every": "epoch", "keep_every": 1, "resume": None, "verbose": QUIET}
     inside = given.local is None and given.workers is None and given.launch is None
     bits = _bits_of(file, here=inside or given.local is not None)
     settings["blas_threads"] = _threads_of(file, settings["blas_threads"])
@@ -357,18 +374,15 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
     settings["bits"] = bits
     with TemporaryFolder("verify") as place, verbosity(QUIET):
         begin = None if given.epoch is None else nearest(folder, epochs, until, workers, _server_keeps(file, settings))
+        # the checkpoint of a worker there need not be the state with which it went on
+        if begin is not None and begins_anew(folder, begin.epoch):
+            begin = None
         first = _first(file) if begin is None else file
         with guarded(judge):
             transform = make_transform(options.transform)
         job = ParallelSGD(load_model(str(first.model)), data, transform)
         if begin is not None:
             settings["resume"] = begin.copy(Path(place, "begin"))
-        here = in_process(workers, options.ps)
-        # with tables of its own for each worker, where the run has them
-        if workers == file.workers:
-            here.shared = has_common_tables(folder, str(file.options.get("mission_title", "")))
-        with here if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
-            result = job.parallel(nodes, **{**settings, "directory": place})
         # checkpoints have their own hashes: what is damaged is not compared
         damaged = list(damaged_checkpoints(folder, epochs))
         unseen = str(first.options.get("resume", "")) if begin is None else ""
@@ -376,13 +390,64 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
         # whatever the run began with.
         if unseen and (damaged or find_run(folder.parent, unseen) is not None):
             unseen = ""
+        asked = any(getattr(given, name) is not None for name in ("worker_count", "local", "launch"))
         start = 0 if begin is None else begin.epoch
-        computed = Computed(folder, Path(place, "runs", "latest"), result, start, until, workers, unseen)
-        wrong = [*_unnamed(computed.differences(file, epochs), damaged), *damaged]
+        # of a run that is not at hand nothing tells which blocks the workers of its parts had
+        legs = [Leg.whole(start, until, workers)] if unseen else legs_of(folder, start, until, workers, asked=asked)
+        every, found = list[Computed](), list[str]()
+        for number, leg in enumerate(legs):
+            own = {**settings, **_dealt(file, leg.workers), "directory": Path(place, str(number))}
+            following = legs[number + 1] if leg is not legs[-1] else None
+            if following is not None:
+                # within an epoch its checkpoint stays, too
+                further = {"epoch": leg.end.epoch + 1, "keep_every": leg.end} if leg.end.batch else {"epoch": leg.end.epoch}
+                own |= further
+            options.worker_count = leg.workers
+            options.local = None if options.local is None else leg.workers
+            here = in_process(leg.workers, options.ps)
+            # with tables of its own for each worker, where the run has them
+            if leg.workers == file.workers:
+                here.shared = has_common_tables(folder, str(file.options.get("mission_title", "")))
+            with here if inside else nodes_of(options, given.launch and launcher_from(options)) as nodes:
+                result = job.parallel(nodes, **own)
+            again = Path(place, str(number), "runs", "latest")
+            last_leg = following is None
+            computed = Computed(
+                folder,
+                again,
+                result,
+                leg.begin.epoch,
+                leg.end.epoch,
+                leg.workers,
+                unseen,
+                last_leg,
+                leg.begin,
+                None if last_leg else leg.end,
+            )
+            every.append(computed)
+            # of a leg within an epoch there is nothing to compare
+            if last_leg or leg.end.epoch > leg.begin.epoch:
+                found += computed.differences(file, epochs)
+            if following is not None:
+                state = state_behind(again, leg, following.owner)
+                if state is None and not inside and given.local is None:
+                    raise ValueError(
+                        f"Training went on after {leg.end} with the state of one worker, which agents do not give away: verify "
+                        f"the run without --workers and --launch."
+                    )
+                if state is None:
+                    found.append(
+                        f"training went on after {leg.end} with a state of node {following.owner}, and none was computed there"
+                    )
+                    break
+                settings["resume"] = state
+        wrong = [*_unnamed(dict.fromkeys(found), damaged), *damaged]
         others = other_identities(file, read_identities(computed.again))
         beside = {
             "What callbacks or writers have left was not computed again": left_by_others(manifest),
-            "Checkpoints within an epoch, or of other workers, were not computed again": computed.not_computed(epochs),
+            "Checkpoints within an epoch, or of other workers, were not computed again": [
+                name for each in every for name in each.not_computed(epochs)
+            ],
             "Tables of steps and packets, which depend on more than the job, were not computed again": computed.unproven_tables(
                 file, epochs
             ),
@@ -390,7 +455,7 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
         # before the computation is gone
-        return _judge(given, signature, file, computed, wrong, others, epochs, beside)
+        return _judge(given, signature, file, every, wrong, others, epochs, beside)
 
 
 def _false_by_itself(folder: Path, manifest: RunManifest) -> list[str]:
@@ -491,21 +556,29 @@ def _judge(
     given: argparse.Namespace,
     signature: Signature,
     file: JobFile,
-    computed: Computed,
+    every: Sequence[Computed],
     wrong: list[str],
     others: list[str],
     epochs: Epochs,
     beside: Mapping[str, list[str]],
 ) -> int:
-    first, last, workers = computed.start + 1, computed.until, computed.workers
+    computed, first = every[-1], every[0].start + 1
+    last, workers = computed.until, computed.workers
     which = f"Epoch {last}" if first == last else f"Epochs {first} to {last}"
-    begin = f"the checkpoint after epoch {computed.start}" if computed.start else "the start"
-    how = f"computed again from {begin} on {workers} worker{'s' if workers > 1 else ''}"
-    content = {"equal": not wrong, "epochs": [first, last], "from": computed.start, "workers": workers}
+    begin = f"the checkpoint after epoch {every[0].start}" if every[0].start else "the start"
+    numbers = " and ".join(dict.fromkeys(str(each.workers) for each in every))
+    how = f"computed again from {begin} on {numbers} worker{'s' if numbers != '1' else ''}"
+    content = {"equal": not wrong, "epochs": [first, last], "from": every[0].start, "workers": workers}
+    lost = [
+        f"After {each.begun} the run went on with the state of one worker, without what others had remembered, and so did the "
+        f"computation."
+        for each in every[1:]
+    ]
     if not wrong:
         claims = ", the models and the figures of its end" if last == max(epochs) else ""
         said = [
             f"{which}, {how}: all {len(epochs[last])} variables equal those of the run after each epoch.",
+            *lost,
             f"Its evaluations{claims} are equal, too: the folder agrees with itself.",
         ]
         said += [f"{what}: {', '.join(those)}." for what, those in beside.items() if those]
@@ -516,23 +589,23 @@ def _judge(
     if workers != file.workers:
         told = f"{file.workers} worker{'s' * (file.workers != 1)}"
         why += f" The run had {told}; only codecs that are exact, such as Plain, give equal bits on others."
-    if "resume" in file.options and not computed.start and not computed.unseen:
+    if "resume" in file.options and not every[0].start and not computed.unseen:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
     content |= {"damaged": wrong, "others": others}
     # wrong on other machines shows nothing: neither guilty nor proven
-    said = [f"{which}, {how}:", *wrong, why.strip()]
+    said = [f"{which}, {how}:", *wrong, *lost, why.strip()]
     if others:
         content["equal"] = None
         said.append(
             f"But the run was computed with {', '.join(others)}: this does not show that the run is false. Verify it by "
             f"workers that compute as it did (--workers)."
         )
-    anew = computed.begun_anew()
+    anew = computed.is_untold()
     if anew:
         content["equal"] = None
         said.append(
-            "But after a failure the run went on with another number of workers, each with a state of its own, so what they "
-            "remembered began anew: this does not show that the run is false."
+            "But the run went on, by a release that did not record what single workers had remembered and lost: this does not "
+            "show that the run is false."
         )
     if computed.unseen:
         content["equal"] = None

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nn.dataset.csv_table import Table, read_table
 from nn.dataset.plan.kinds import CellError, missing_rows
 from nn.dataset.plan.marks import check_delimiter, check_encoding
@@ -69,7 +71,19 @@ def evaluate(options: argparse.Namespace) -> int:
         figures = model.evaluate(x, y)
     content = {name: value if math.isfinite(value) else None for name, value in figures.items()} | {"rows": len(table)}
     words = f"{len(table)} rows: {', '.join(f'{name} {value:.6g}' for name, value in figures.items())}"
+    if scaled := _scaled(plan):
+        words += f"\n{scaled}"
     return tell(options, content, words, done="The model is evaluated", seconds=None)
+
+
+def _scaled(plan: Plan) -> str:
+    """Return a sentence on scaled labels; "" for those with the size that the file has."""
+    names = [label.name for label in plan.labels]
+    sizes = (plan.restore(np.ones((1, len(names)))) - plan.restore(np.zeros((1, len(names))))).reshape(-1)
+    if (sizes == 1).all():
+        return ""
+    told = " and ".join(f"{size:.6g} of {name!r}" for name, size in zip(names, sizes, strict=True))
+    return f"They are of scaled labels, of which 1 is {told}; 'psgd predict' gives values as the file has them."
 
 
 def _planned(options: argparse.Namespace) -> tuple[Model, Plan]:
@@ -133,7 +147,7 @@ def _lines(found: Answers) -> tuple[list[str], list[list[Any]]]:
     """Return the header and the rows of a table of predictions."""
     header, columns = [found.label], [found.values]
     if found.values.ndim == 2:
-        header = [f"{found.label}_{place}" for place in range(found.values.shape[1])]
+        header = list(found.columns or (f"{found.label}_{place}" for place in range(found.values.shape[1])))
         columns = [found.values[:, place] for place in range(found.values.shape[1])]
     if found.probabilities is not None and found.classes is not None:
         header += [f"{found.label}={name}" for name in found.classes]

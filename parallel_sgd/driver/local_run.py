@@ -97,7 +97,7 @@ def _reported(run: RunFolder, spec: JobSpec, arrays: Arrays, job_id: str, follow
         watch = StandstillWatch(_patience(spec))
         watch.begin()
         try:
-            result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed)
+            result = _run_in(run, spec, arrays, job_id, followers, outcome.attempt_failed, watch)
         except KeyboardInterrupt as error:
             # here, since what is reported of it has no frames of the user's
             watch.tell_of_interrupt(error.__traceback__)
@@ -128,12 +128,14 @@ def _run_in(
     job_id: str,
     followers: Followers | None,
     on_failure: Callable[[int, JobFailed], None],
+    watch: StandstillWatch,
 ) -> JobResult:
     shipped = spec.shipped()
     # the table of classes that packets may have, as agents would make it from the code that they get
     classes = pack({"objects": shipped}).classes  # and a job that could not travel is refused here too
     nodes = _NodesHere(run, spec, arrays, job_id, followers)
     execution = nodes.execution
+    watch.progress = nodes.progress
     # the nodes take turns, each with as many threads as a worker would have; with more than one the machine's setting stays
     threads = contextlib.ExitStack()
     try:
@@ -245,6 +247,12 @@ class _NodesHere:
     def told(self) -> list[int]:
         """Nodes that the record names one by one: those with tables, and the parameter server."""
         return sorted(node for node in self._spec.options.nodes if node < 0 or node in self._tabled)
+
+    def progress(self) -> object:
+        """Return batch and seconds of each node, which change as calls of the user's return."""
+        accounts = [participant.exchange.bank.accounts for participant in [*self.participants.values()]]
+        watches = [each.watch for each in accounts]
+        return [each.step for each in accounts], [(each.encode, each.send, each.merge, each.wait) for each in watches]
 
     def builds(self, attempt: int, watched_by: Nodes | None = None) -> dict[int, Build]:
         """Return the builds of an attempt, which goes on from the newest state of those before it.

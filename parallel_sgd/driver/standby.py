@@ -37,11 +37,15 @@ _log = get_logger("Drive")
 
 
 class StandbyDriver:
-    """Driver that claims the job until it drives or another one does; `node` is the one of this agent, `cache` has its data
-    sets.
+    """Driver that claims the job until it drives or another one does; `node` is the one of this agent.
+
+    Args:
+        folder: folder of the job.
+        cache: folder with the data sets of the agent.
+        request: opens connections, by the key that the agent has told.
     """
 
-    def __init__(self, folder: Path, cache: Path, key: Key) -> None:
+    def __init__(self, folder: Path, cache: Path, request: Request) -> None:
         # written by the agent for this process: a regular file, no link
         order: dict[str, Any] = parsed(json.loads, read_regular(folder / ATTEMPT_STATE))
         self.node, self._place, self._sha256 = int(order["node"]), int(order["place"]), str(order["sha256"])
@@ -49,7 +53,7 @@ class StandbyDriver:
         self._address = self._state.assignment()[self.node]
         self._manifest = JobManifest.read(folder / MANIFEST)
         self._folder, self._cache = folder, cache
-        self._request = Request(key=key)
+        self._request = request
         self._driver = new_driver(f"Node({self.node})")
         self._since = int(order["term"]), self._state.attempt
         # above all terms that were agreed to, and different from that of any other driver
@@ -179,18 +183,25 @@ def main() -> None:
     # the key comes by stdin, so that it is in no argument and no environment (SEC-16)
     secret = os.read(0, KEY_SIZE)
     # the agent holds the other end of stdin: when it is gone, so is this process
-    threading.Thread(target=_end_with_agent, name="agent", daemon=True).start()
-    driver = StandbyDriver(Path(sys.argv[1]), Path(sys.argv[2]), Key(secret))
+    request = Request(key=Key(secret))
+    threading.Thread(target=_heed_agent, args=(request,), name="agent", daemon=True).start()
+    driver = StandbyDriver(Path(sys.argv[1]), Path(sys.argv[2]), request)
     try:
         driver.run()
     except (JobFailed, NetworkError) as error:
         _log.error("%s", error)  # the agents know it, too
 
 
-def _end_with_agent() -> None:
-    # bytes may follow the key; what counts is the end of the stream
-    while os.read(0, KEY_SIZE):
-        pass
+def _heed_agent(request: Request) -> None:
+    """Take each key that the agent sends in place of the one before, and end with the agent.
+
+    Args:
+        request: opens the connections of the driver.
+    """
+    while secret := os.read(0, KEY_SIZE):
+        # the agent sends a key in one piece
+        if len(secret) == KEY_SIZE:
+            request.key = Key(secret)
     # at once, without cleaning up: the agent's end must end this driver, whatever it does just now
     os._exit(ORPHANED)
 

@@ -10,6 +10,7 @@ import contextlib
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextvars import copy_context
 from time import monotonic
 from types import FrameType, TracebackType
@@ -36,10 +37,15 @@ class StandstillWatch:
 
     Args:
         limit: seconds after which a call is told.
+
+    Attribute: `progress`, a function that returns another value whenever the job has gone on. A generator of the user's has
+    one frame for all its life, so the frame alone does not tell whether it has yielded meanwhile.
     """
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
+        self.progress: Callable[[], object] = tuple
+        self._moved: object = ()
         self._ended = threading.Event()
         self._thread = threading.get_ident()
         # in a copy of the context, which holds how much a console shows
@@ -88,9 +94,9 @@ class StandstillWatch:
                 self._look(frames, monotonic())
 
     def _look(self, frames: _Frames, now: float) -> None:
-        outermost = frames[0][0] if frames else None
-        if outermost is not self._outermost:
-            self._outermost, self._since, self._due = outermost, now, self._limit
+        outermost, moved = frames[0][0] if frames else None, self.progress()
+        if outermost is not self._outermost or moved != self._moved:
+            self._outermost, self._moved, self._since, self._due = outermost, moved, now, self._limit
         elif frames and now - self._since >= self._due:
             self._due *= 2
             seconds = now - self._since

@@ -40,6 +40,31 @@ class Stretch(NamedTuple):
                     yield self.epoch + 1, batch + 1, block, node, self.attempt + 1, 1
 
 
+class Part(NamedTuple):
+    """Part of a training that went on: the batches from a position on that one attempt trained.
+
+    Args:
+        steps: block steps of all workers in a batch.
+        epoch: completed epochs where it begins.
+        batch: completed batches of the next epoch where it begins.
+        last: block steps of all workers in the last batch of an epoch.
+        workers: number of its workers.
+        owner: worker with the state that all of them began with, without the memory of single workers; NOBODY where each
+            worker had its own, or all had the same.
+    """
+
+    steps: int
+    epoch: int
+    batch: int
+    last: int
+    workers: int
+    owner: int = NOBODY
+
+    @property
+    def position(self) -> Position:
+        return Position(self.epoch, self.batch)
+
+
 @dataclass(frozen=True)
 class History:
     """All batches behind a state, in order.

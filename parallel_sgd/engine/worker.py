@@ -41,7 +41,7 @@ from .callbacks import JobCallbacks
 from .channel import Channel, Parameter_Server
 from .exchange import BlockExchange, ReplacementCheck, is_doubtful
 from .plan import BUFFERS, WorkerPlan, buffers_codec, likes_of
-from .progress import Position, Progress
+from .progress import Part, Position, Progress
 from .training import Continuity, Hooks, Training, TrainingProcess, Work
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ def build_worker(
     # with which clients that are in training between two rounds began, the same on all workers
     models = {} if resumption is None else {name: np.array(each) for name, each in resumption.snapshot.part(EARLIER).items()}
     state = partial(_capture, model, optimizer, wiring, callbacks, models)
-    checkpoints = _checkpoints(plan, batches, channel, clock, checkpointing, wiring.bank.accounts, state)
+    # with clients a batch is a round, whose block steps depend on the clients that it draws
+    parts = [] if resumption is None or options.clients else resumption.parts(batches, plan.assignment.node_2_block)
+    checkpoints = _checkpoints(plan, batches, channel, clock, checkpointing, wiring.bank.accounts, state, parts)
     recorder = None
     # where each worker trains a model of its own, no copy of a block is the one that counts
     if is_common(optimizer, wiring.bank, wiring.sync) and not (hooks.report is None and checkpointing.keeper is None):
@@ -134,11 +136,8 @@ def build_worker(
         from ..federated.training import ClientTraining  # noqa: PLC0415 - for a job with clients
 
         kind = partial(ClientTraining, wiring.memories)
-    if resumption is not None and hooks.report is not None and options.clients is None:
-        header = resumption.snapshot.header
-        count = 1 + max(block for blocks in header.blocks for block in blocks)
-        then = Batches(header.samples, header.batch_size // count, count)
-        hooks.report.went_on(then.steps(header.blocks), batches.steps(plan.assignment.node_2_block))
+    if parts and hooks.report is not None:
+        hooks.report.went_on(parts)
     process = kind(plan, model, optimizer, wiring.exchange, Work(data, batches, blocks), clock, hooks, continuity)
     return Worker(model, wiring.exchange, wiring.bank.accounts.watch.timed(process.run()), callbacks, start.history.sizes)
 
@@ -224,11 +223,12 @@ def _checkpoints(
     checkpointing: Checkpointing,
     accounts: Accounts,
     capture: Callable[[], tuple[State, bool]],
+    parts: Sequence[Part],
 ) -> WorkerKeeper | None:
     keeper, options = checkpointing.keeper, plan.options
     if keeper is None or options.checkpoint_every is None:
         return None
-    keeper.describe(batches)
+    keeper.describe(batches, parts)
     schedule = Schedule(options.checkpoint_every, options.epoch, batches.count, clock, keeps(options.keep_every))
     # the server's codecs remember, too: it takes its checkpoint when marks tell that the workers have taken theirs
     mark = partial(_mark, channel, plan.attempt, accounts) if checkpointing.server_keeps else None

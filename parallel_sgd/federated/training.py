@@ -206,7 +206,7 @@ class ClientTraining(TrainingProcess):
                 place = (epoch + 1, batch + 1, now.number + 1, block, visit.client, self._size(visit.client))
                 # only an encoding that has run knows its bytes
                 sent = self._contributions.bytes_up(), self._contributions.bytes_down
-                clock = (visit.begins, visit.arrives, now.number - visit.version)
+                clock = (visit.begins, visit.arrives, now.number - visit.version, len(now.course.visits))
                 self._visited((seconds, *place, int(losses[0]), *losses[1:], norm, *sent, *clock))
             if store.buffers:
                 self._optimizer.buffers_ready(block)

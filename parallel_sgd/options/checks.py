@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sized
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from rpc.job import BITS
 from rpc.support.files import is_safe_name
 
 from ..codec.choice import shown
+from ..engine.progress import Position
 from ..record.bounds import check_title as check_file_name
 
 if TYPE_CHECKING:
@@ -81,6 +83,16 @@ def positive(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"'{name}' must be a positive integer, got {value!r}")
     return value
+
+
+def kept(name: str, value: Any) -> int | tuple[int, int]:
+    """Check that a value is an integer of 1 or more, or the position of a checkpoint that stays (`checkpoint.schedule.Kept`).
+
+    Args:
+        name: name of the option, for the message.
+        value: the value of the option.
+    """
+    return (value[0], value[1]) if isinstance(value, Position) else positive(name, value)
 
 
 def optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
@@ -189,6 +201,10 @@ def directory(name: str, value: Any) -> Path:
     """Check that a value is a path."""
     if not isinstance(value, (str, Path)):
         raise TypeError(f"'{name}' must be a path, got {value!r}")
+    if advice := arguments.as_on_windows(os.fspath(value)):
+        raise ValueError(
+            f"'{name}' must be a path as this system writes it, got {os.fspath(value)!r}: it is one name here, {advice}"
+        )
     return Path(value)
 
 

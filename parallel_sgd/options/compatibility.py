@@ -274,7 +274,8 @@ def check_data(
         transform: that of the job, or None.
         plan: the plan of the workers: block size, number of blocks, seed, class weights.
         data: the data set of the arrays. Where it drew them from samples that were given as one, messages tell rows of these.
-        warn: gets the warning about numbers that are too large to learn well from; default: the log.
+        warn: gets the warnings about numbers that are too large or too small to learn well from, and about labels that are all
+            the same; default: the log.
 
     Returns: the samples as the transform has made them, where it has made all; else None.
 
@@ -297,6 +298,7 @@ def check_data(
                 some = _transformed(transform, _some(given, block_size * block_count), seed)
                 _check(model, some, "", plan.options.class_weight)
                 _tell_scales(model, some, data, warn)
+                _tell_alike(some[1], given[1], data, warn)
                 return None
             except (OSError, ImportError):
                 # these say that the transform cannot run here, not that it is wrong
@@ -310,6 +312,7 @@ def check_data(
     _check(model, made, found, plan.options.class_weight)
     plan.batches(len(made[0]))  # refuses too few samples
     _tell_scales(model, made, data, warn)
+    _tell_alike(made[1], given[1], data, warn)
     return made
 
 
@@ -386,6 +389,40 @@ def _tell_scales(model: Model, made: Arrays, data: AbsDataset | None, warn: Call
         named = isinstance(columns, (list, tuple)) and all(isinstance(each, str) for each in columns)
         for told in unscaled(model, made[0], made[1], columns if named else None):
             (warn or _log.warning)(told)
+
+
+def _tell_alike(
+    labels: NDArray[np.generic], given: NDArray[np.generic], data: AbsDataset | None, warn: Callable[[str], None] | None
+) -> None:
+    """Warn of labels for training that are all the same, of which any figure of training looks fine.
+
+    Args:
+        labels: those that the transform has made, or some of them, in which each class is.
+        given: those of the data set.
+        data: the data set, which may name its classes.
+        warn: gets the warning; default: the log.
+    """
+    if not (_is_same(labels) and _is_same(given)):
+        return
+    first = given[0].reshape(-1)
+    if len(first) > 1:
+        # one-hot, or several labels, of which no single one can be told
+        value = f", class {int(first.argmax())}" if np.count_nonzero(first) == 1 == first.max() else ""
+    else:
+        classes = getattr(getattr(data, "plan", None), "classes", None)
+        if isinstance(classes, list) and first.dtype.kind in "iu" and 0 <= first[0] < len(classes):
+            value = f", {classes[int(first[0])]!r}"
+        else:
+            value = f", {first[0].item():g}"
+    (warn or _log.warning)(
+        f"All {len(given):,} training samples have the same label{value}: a model learns nothing from them but to answer so."
+    )
+
+
+def _is_same(labels: NDArray[np.generic]) -> bool:
+    if labels.dtype.kind not in "biuf" or labels.ndim not in (1, 2) or len(labels) < 2 or not labels[0].size:
+        return False
+    return bool((labels == labels[:1]).all())
 
 
 def _row(bad: str) -> str:

@@ -104,6 +104,13 @@ class OnceEvery(Form):
         return "off" if value is None else str(value)
 
 
+class Stays(Form):
+    """Form of a number of epochs; the position that a computation asks for stands in no file."""
+
+    def write(self, value: Any, tell: Tell = os.path.abspath) -> Any:
+        return None if isinstance(value, tuple) else super().write(value, tell)
+
+
 class PathOrText(Form):
     """Form of the path of a file, or of a text."""
 
@@ -465,6 +472,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "parameters": RuleParameters(),
     "path": PathOrText(),
     "rule": Parts("rule", default="adam", metavar="RULE"),
+    "stays": Stays(),
     "sync": Parts("sync", default="ssgd", metavar="TYPE"),
     "text": Text(),
     "threads": Threads(),

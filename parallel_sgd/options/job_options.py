@@ -60,6 +60,7 @@ if TYPE_CHECKING:  # no worker without faults loads it
 AssignmentType = Callable[[int, int], ISetting]
 Discovery: TypeAlias = str | Path | Callable[[], Iterable[str]]
 LOCAL_NODES: Final = "nodes=local_workers(N)"
+NODES: Final = "from parallel_sgd.local_workers(2), in_process(2) or parse_worker()"
 NODES_OF_A_FILE: Final = "nodes=parse_worker(N, filename=FILE)"
 OF_THE_JOB: Final = "ParallelSGD(model, data)"
 OF_THE_MODEL: Final = "model.setup(loss, metrics)"
@@ -92,7 +93,7 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
 @described(
     nodes=about(
         "where it trains: from `parse_worker`, `local_workers`, `in_process` or `simulated`.",
-        check.instance(NodeAssignment, ", from parallel_sgd.local_workers(2), in_process(2) or parse_worker()"),
+        check.instance(NodeAssignment, f", {NODES}"),
         travels=HERE,
     ),
     redundancy=about(
@@ -277,8 +278,15 @@ ON_CPUS: Final = ("accelerator", "device", "devices", "gpu", "gpus", "use_gpu")
     ),
     keep_every=about(
         "epochs to keep: after each so many there is a checkpoint that stays, for `psgd verify` to begin at the nearest.",
-        check.optional(check.positive),
-        flag("--keep-every", "faults", "a checkpoint stays after each so many, for psgd verify", type=int, metavar="EPOCHS"),
+        check.optional(check.kept),
+        flag(
+            "--keep-every",
+            "faults",
+            "a checkpoint stays after each so many, for psgd verify",
+            "stays",
+            type=int,
+            metavar="EPOCHS",
+        ),
     ),
     commit_every=about(
         "batches per commit: after so many each worker commits what survivors go on from. Where all have the same state, "

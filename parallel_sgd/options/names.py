@@ -126,6 +126,7 @@ def find_class(
         return known[text.lower()]
     place, separator, name = text.rpartition(":" if ":" in text else ".")
     if not separator or not place or (forms and name.isdecimal()):  # a number is no class: `stael:2` is a form, misspelt
+        _give_itself(text, base, option)
         names = [*sorted(set(_spelt(known).values()), key=str.casefold), *forms]
         near = _near(text if not separator else place, known, forms)
         listed = f"Known: {', '.join(names)}"
@@ -158,6 +159,20 @@ def find_class(
     if not _is_kind(found, base):
         raise UnknownName(f"{option}: {text} must be a class derived from {base.__name__}.")
     return found
+
+
+def _give_itself(text: str, base: Any, option: str) -> None:
+    """Refuse the name of a class that the program itself, or the notebook, defines: a text cannot name it.
+
+    Raises: UnknownName.
+    """
+    program = vars(sys.modules["__main__"])
+    found = next((each for name, each in program.items() if name.lower() == text.lower() and inspect.isclass(each)), None)
+    if found is not None:
+        remedy = (
+            "give it without quotes" if _is_kind(found, base) else f"derive it from {base.__name__}, and give it without quotes"
+        )
+        raise UnknownName(f"{option} {text!r} is a class of this program: {remedy}")
 
 
 def _is_kind(found: object, base: Any) -> bool:

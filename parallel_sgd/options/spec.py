@@ -49,6 +49,7 @@ class JobSpec:
         inputs: plan of columns of the data set, which the transform completes on the workers; None where the model keeps its
             own.
         about: further facts for the record of the run, plain data.
+        made: numbers of training and test samples that the transform makes; None where only the workers know them.
     """
 
     plan: WorkerPlan
@@ -66,11 +67,25 @@ class JobSpec:
     remark: str = ""
     inputs: DataPlan | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    made: tuple[int, int] | None = None
 
     @cached_property
     def model_file(self) -> bytes:
         """Content of the model's file, with the plan of the data set where that is kept. All parts of a job have this one."""
         return pack(self.model, self.inputs)
+
+    def samples(self, train: int, test: int, mark: str = "") -> str:
+        """Return the numbers of samples as words; a transform such as `Windows` makes others of the rows.
+
+        Args:
+            train: number of training samples of the data set.
+            test: number of its test samples.
+            mark: mark between thousands.
+        """
+        words = f"{train:{mark}} training and {test:{mark}} test samples"
+        if self.made is None or self.made == (train, test):
+            return words
+        return f"{words} ({self.made[0]:{mark}} and {self.made[1]:{mark}} after the transform)"
 
     @property
     def options(self) -> PlainOptions:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from rpc.support.logs import clean, clean_text
+from rpc.verdict import describe_work
 
 from .case import Case, Event, NodeCase
 
@@ -129,10 +130,10 @@ def _told(event: Event) -> str:
     if verdict is not None:
         return clean(f"{verdict.reason} ({verdict.place})" if verdict.node == event.node else verdict.headline)
     if event.event == "notice":
-        where = f"epoch {fields.get('epoch')}, batch {fields.get('batch')}, phase {fields.get('phase')}"
+        where = describe_work(str(fields.get("phase")), _count(fields.get("epoch")), _count(fields.get("batch")))
         seconds = fields.get("seconds")
         return clean(
-            f"{fields.get('kind')} after {seconds if not isinstance(seconds, float) else round(seconds, 2)} s in {where}"
+            f"{fields.get('kind')} after {seconds if not isinstance(seconds, float) else round(seconds, 2)} s, {where}"
         )
     if event.event == "state":
         detail = str(fields.get("detail", "")).strip().splitlines()

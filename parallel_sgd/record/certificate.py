@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -14,13 +14,15 @@ from typing import Any, Final
 
 from nn.tensor_files import MAX_FILE, ModelFileError, parse
 from rpc.job import PORTABLE
-from rpc.submit import AGAIN, REDUNDANT, Run
+from rpc.submit import AGAIN, REDUNDANT, SHRINK, Run
 
 from ..batch_sync.sync import SynchronizedSGD
 from ..checkpoint.snapshot import CheckpointError, Header, Snapshot
 from ..checkpoint.store import position_of
 from ..engine.accounts import BATCH_COLUMNS, Times
+from ..engine.progress import NOBODY, START, Position
 from ..options.job_options import options
+from .bounds import MOST_EPOCHS, MOST_WORKERS
 from .claims import ELSEWHERE, computed_table, depend_on_hosts, further_packets, other_problems, other_words, wrong_packets
 from .contents import checkpoints_of, has_common_tables, is_hurt, is_left, lost_nodes, node_of
 from .door import MOST_TABLE, Door, RecordError
@@ -31,7 +33,8 @@ from .job_record import MODEL_FILE
 from .outcome import read_outcome
 from .run import RunManifest
 from .settings import text_of
-from .tables import read_hashes, read_identities, read_table, told_at_the_start, told_by_tables
+from .tables import FURTHER, read_hashes, read_identities, read_parts, read_table, told_at_the_start, told_by_tables
+from .tables import node_of as number_of
 from .verification import changed_settings
 from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
@@ -45,6 +48,8 @@ _TIMES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: Options of which a run tells another value than that which was asked for: the one that this became, or another path.
 _RESOLVED: Final = ("checkpoint_every", "commit_every", "discovery", "resume")
+#: Options that stand for others.
+_OTHER_NAMES: Final = ("epochs", "job_title")
 #: Fields of a checkpoint's header that the settings of a run decide on.
 _OF_THE_SETTINGS: Final = ("seed", "batch_size", "batches", "samples", "order", "optimizer", "rule", "clients")
 
@@ -63,7 +68,7 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
     outcome, begun = read_outcome(Door(run)), Run.read(run)
     # in one attempt; a fetched run does not tell how many it had
     hurt = is_hurt(outcome, file.options, fetched=file.fetched or is_left(run))
-    once = not (hurt or file.fetched or "resume" in file.options or "discovery" in file.options)
+    once = not (hurt or file.fetched or "resume" in file.options or _has_discovery(file))
     if once:
         yield from _other_witnesses(run)
     yield from _other_environment(run, outcome)
@@ -96,7 +101,8 @@ def contradictions(run: Path, manifest: RunManifest) -> Iterator[str]:
         return
     # after a failure a worker that takes what has arrived may begin in a later epoch than it was in
     in_turn = not hurt or file.options.get("sync_type") in (None, SynchronizedSGD.__name__)
-    yield from _gaps(epochs, set() if once else _parts_begin(run), in_turn=in_turn)
+    yield from _gaps(epochs, {} if once else _begins(run), in_turn=in_turn)
+    yield from _other_parts(run, file, outcome, once=once)
     if once:
         yield from _begun_late(run, epochs)
     if not epochs or damaged:
@@ -124,8 +130,13 @@ def _excuses(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
     if lost and not (policy == REDUNDANT or (policy is None and copies > 1)):
         yield f"{OUTCOME} says that node {_few([*map(str, lost)])} was lost, and this run could not do without it"
     # of a run that was fetched the discovery of nodes, which restarts it, too, is not told
-    if outcome.get("incidents") and policy not in AGAIN and "discovery" not in file.options and not file.fetched:
+    if outcome.get("incidents") and policy not in AGAIN and not (_has_discovery(file) or file.fetched):
         yield f"{OUTCOME} says that an attempt failed, and this run was not to start again"
+
+
+def _has_discovery(file: JobFile) -> bool:
+    """Tell if hosts may have come and gone; a function that finds them has no text in the file."""
+    return "discovery" in {*file.options, *file.unnamed}
 
 
 def _other_witnesses(run: Path) -> Iterator[str]:
@@ -136,6 +147,8 @@ def _other_witnesses(run: Path) -> Iterator[str]:
     tables = {node_of(path) for path in run.glob("Node-[0-9]*-Retrieve/ID-*.csv")}
     if without := sorted(tables - {node for node, *_ in own}):
         yield f"the tables of identities (ID-*.csv) of node {_few([*map(str, without)])} have no row"
+    if again := sorted(node for node, rows in Counter(node for node, *_ in own).items() if rows > 1):
+        yield f"the tables of identities (ID-*.csv) of node {_few([*map(str, again)])} tell several processes"
     # none where the disk was full
     told = Counter((node, text) for node, _, text in at_the_start)
     if wrong := sorted({node for node, _, text in own if told and told[node, text] != 1}):
@@ -147,15 +160,22 @@ def _other_witnesses(run: Path) -> Iterator[str]:
 def _other_settings(file: JobFile, outcome: Mapping[str, Any]) -> Iterator[str]:
     """Yield the settings that outcome.json, and so the page of the run, tells otherwise than job.toml."""
     # the page shows these, so a changed outcome.json would show a run that was not
-    told = outcome.get("settings", {})
-    for name, about in options():
+    told, known = outcome.get("settings", {}), dict(options())
+    # of a run that was fetched the page has the words of its record
+    beside = {"data", "transform", *(["workers"] if file.fetched else [])}
+    for name, value in told.items():
+        # the names of earlier releases stand for others, which have the value
+        if (name not in known and name not in beside) or (name in _OTHER_NAMES and value != "None"):
+            yield f"{OUTCOME} says {name!r} {value}, and no run has that"
+    for name, about in known.items():
         if name not in told or about.flag is None or name in (*_RESOLVED, *file.unnamed):
             continue
         # what decides is compared with the computation, which has some of its own
         compared = not about.flag.decides or name in ELSEWHERE
         value = file.options.get(name)
         if value is None:
-            unsaid = ("fail", REDUNDANT) if name == "on_failure" else ("None",)
+            policies = ("fail", REDUNDANT, *([SHRINK] if _has_discovery(file) else []))
+            unsaid = policies if name == "on_failure" else ("None",)
             # by default it depends on the policy
             wrong = compared and told[name] not in unsaid and name != "min_workers"
         elif isinstance(value, (bool, str)):
@@ -207,19 +227,58 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
             yield f"{name} has several hashes of {_few(twice)}"
 
 
-def _parts_begin(run: Path) -> set[int]:
-    """Return the epochs with which parts of a training that went on begin, by the tables of its workers."""
-    tables = (read_table(Door(run), path.relative_to(run))[0] for path in run.glob("Node-[0-9]*-Retrieve/DE-*.csv"))
-    return {int(epoch) for table in tables for epoch in table.get("Epochs", ())}
+def _went_on(run: Path, file: JobFile) -> bool:
+    """Tell if the tables of a run show that an attempt went on with those of another one, or with fewer workers."""
+    begun = sorted((node, epoch) for node, epoch, _ in told_by_tables(run) if node >= 0)
+    # an attempt that begins afresh writes all tables anew
+    return bool(read_parts(run)) or begun != [(node, 1) for node in range(file.workers)]
 
 
-def _gaps(epochs: Epochs, begins: Collection[int], *, in_turn: bool) -> Iterator[str]:
+def _begins(run: Path) -> dict[int, set[int]]:
+    """Return the epochs with which a worker began again with a part of a training that went on, by worker."""
+    parts = {part.epoch + 1 for parts in read_parts(run).values() for part in parts}
+    found: dict[int, set[int]] = {}
+    # a process of its own was there from then on: one table alone excuses nothing
+    for node, epoch, _ in told_by_tables(run):
+        if epoch in parts:
+            found.setdefault(node, set()).add(epoch)
+    return found
+
+
+def _other_parts(run: Path, file: JobFile, outcome: Mapping[str, Any], *, once: bool) -> Iterator[str]:
+    """Yield where tables of the parts of a training that went on differ from each other, or tell impossible parts."""
+    known = {node: parts for node, parts in read_parts(run).items() if parts and all(part.workers for part in parts)}
+    if once and known:
+        yield f"the table of the parts of the training (DE-*.csv) of node {next(iter(known))} has some, and no attempt failed"
+    # of simulated nodes only the first attempt is told, and hosts that come begin an attempt without a failure
+    attempts = {1 + len(outcome.get("incidents", ())), *(attempt for _, attempt, _ in told_at_the_start(run))}
+    # parts of an earlier run, which may have had other blocks, count, too; a submitter that has left knows the first attempts
+    whole = not (file.fetched or is_left(run) or "resume" in file.options)
+    most = max(attempts) if whole else math.inf
+    workers = max(file.workers, file.blocks) if "resume" not in file.options else MOST_WORKERS
+    first = next(iter(known.values()), [])
+    for node, parts in known.items():
+        name = f"the table of the parts of the training (DE-*.csv) of node {node}"
+        # a worker that is no more has those until then
+        if parts != first and node < first[-1].workers:
+            yield f"{name} differs from that of node {next(iter(known))}"
+        if len(parts) > most:
+            yield f"{name} has {len(parts)} parts, and there were {most} attempts"
+        if parts[0].position != START or any(part.position >= then.position for part, then in pairwise(parts)):
+            yield f"{name} has parts that do not follow each other from the start"
+        if wrong := [part for part in parts if not 1 <= part.workers <= workers]:
+            yield f"{name} tells {wrong[0].workers} workers, and there can be {workers}"
+        if wrong := [then for part, then in pairwise(parts) if not (then.owner == NOBODY or 0 <= then.owner < part.workers)]:
+            yield f"{name} tells that training went on with the state of node {wrong[0].owner}, and there was none"
+
+
+def _gaps(epochs: Epochs, begins: Mapping[int, Collection[int]], *, in_turn: bool) -> Iterator[str]:
     """Yield the rows that the hash tables lack: each worker has all variables of each epoch from its first to its last, or
     (unless `in_turn`) of each that it has at all.
 
     Args:
         epochs: the hashes.
-        begins: epochs with which parts of the training begin: a worker may have been away in the parts before.
+        begins: epochs with which each worker began again: it may have been away in the parts of the training before.
         in_turn: whether a worker has no gaps within a part.
     """
     variables = sorted({variable for rows in epochs.values() for variable in rows})
@@ -228,7 +287,7 @@ def _gaps(epochs: Epochs, begins: Collection[int], *, in_turn: bool) -> Iterator
         for node in {node for values in rows.values() for node in values}:
             spans.setdefault(node, []).append(epoch)
     for node, those in sorted(spans.items()):
-        if in_turn and any(each - before > 1 and each not in begins for before, each in pairwise(those)):
+        if in_turn and any(each - before > 1 and each not in begins.get(node, ()) for before, each in pairwise(those)):
             yield f"the table of the weights of node {node} lacks an epoch between {those[0]} and {those[-1]}"
         for epoch in those:
             without = [variable for variable in variables if node not in epochs[epoch].get(variable, {})]
@@ -282,6 +341,9 @@ class Computed:
         until: the last epoch that it was asked for.
         workers: the number of workers that computed.
         unseen: the job with which the run, or one that it went on with, went on, and which is not at hand.
+        last: whether it ends as the run does; else all workers went on behind it with the state of one of them.
+        begun: position with which it began.
+        end: position behind which all workers went on with another state; None for the end of the last epoch.
     """
 
     run: Path
@@ -291,35 +353,48 @@ class Computed:
     until: int
     workers: int
     unseen: str = ""
+    last: bool = True
+    begun: Position = START
+    end: Position | None = None
 
     def differences(self, file: JobFile, epochs: Epochs) -> Iterator[str]:
         """Yield the claims of the run that the computation does not bear out: weights, evaluations, models, figures.
 
         Claims about the end of the run (models, figures) are compared where its last epoch was computed.
         """
-        # rows behind the start alone: those before were taken from the checkpoint
-        computed = {epoch: rows for epoch, rows in read_hashes(self.again).items() if epoch > self.start}
+        # Rows behind the start alone: those before were taken from the checkpoint. An epoch within which the run went on with
+        # another state was computed to its end, too.
+        most = math.inf if self.last else self.until
+        computed = {epoch: rows for epoch, rows in read_hashes(self.again).items() if self.start < epoch <= most}
         last = max(computed, default=0)
-        if last != self.until:
+        # where nothing was left to train there is nothing but the end
+        if last != self.until and self.start < self.until:
             yield f"training ends after epoch {last} when it is computed again, the run's tables end after epoch {self.until}"
             return
         if (clients := JobFile.read(self.again).population) != file.population:
             yield f"its clients are {file.population or 'none'}, computed are {clients or 'none'}"
             return
         # with other nodes only sets of values can be compared
-        same_nodes = len(_node_numbers(epochs)) == len(_node_numbers(computed))
+        same_nodes = len(_node_numbers(self._within(epochs))) == len(_node_numbers(computed))
+        # all workers have the state of one of them where they went on with it
+        joint = 0 if self.last else self.until
         # one sentence is enough: from the first difference on all epochs differ
-        weights = next(_weights(epochs, computed, same_nodes), "")
+        weights = next(_weights(epochs, computed, same_nodes, joint), "")
         if weights:
             yield weights
         yield from self._evaluations(epochs, same_nodes)
-        if self.until == max(epochs):
+        if self.last and self.until == max(epochs):
             yield from self._models(same_nodes)
             yield from self._figures()
         yield from self._checkpoints(same_nodes)
+        if not self.last:
+            yield from self._steps_of_parts(file)
+            return
         dealt = () if self.workers == file.workers else ("assignment_type", "redundancy")
         yield from other_words(self.run, self.again, file, dealt)
-        if self._has_same_steps(file):
+        if not self._has_same_steps(file):
+            yield from self._steps_of_parts(file)
+        else:
             for kind, skipped in {**_STEPS, **_TIMES}.items():
                 yield from self._steps(kind, skipped, whole=self.until == max(epochs))
             if self.until == max(epochs):
@@ -327,16 +402,17 @@ class Computed:
             if not depend_on_hosts(self.run, self.again, file):
                 yield from wrong_packets(self.run, self.again, self.until, whole=self.until == max(epochs))
 
-    def begun_anew(self) -> bool:
-        """Tell if an attempt of the run went on with other workers, each of which has a state of its own: what these remembered
-        began anew then, which no computation from the start does.
+    def _within(self, epochs: Epochs) -> Epochs:
+        """Return the rows of the epochs that were computed."""
+        return {epoch: rows for epoch, rows in epochs.items() if self.start < epoch <= self.until}
+
+    def is_untold(self) -> bool:
+        """Tell if the run may have gone on without the memory of single workers, and its tables are of a release that did not
+        tell it.
         """
-        nodes: dict[int, set[int]] = {}
-        for node, attempt, _ in told_at_the_start(self.run):
-            if node >= 0:
-                nodes.setdefault(attempt, set()).add(node)
+        untold = any(not part.workers for parts in read_parts(self.run).values() for part in parts)
         # of the computation, since those of the run may be deleted
-        return len({*map(len, nodes.values())}) > 1 and any(
+        return untold and any(
             Snapshot.read(_content(path)).header.personal for path in checkpoints_of(self.again) if node_of(path) >= 0
         )
 
@@ -360,7 +436,8 @@ class Computed:
     def _has_same_steps(self, file: JobFile) -> bool:
         """Tell if each worker did the same in each batch: only then do the tables of steps have the same rows."""
         # a failure, a resumption or another number of workers makes other rows of steps, with the same weights
-        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=file.fetched or is_left(self.run))
+        untold = (file.fetched or is_left(self.run)) and _went_on(self.run, file)
+        hurt = is_hurt(read_outcome(Door(self.run)), file.options, fetched=untold)
         calm = not hurt and "resume" not in file.options and self.start == 0
         # in this process many workers may share a state and tables, as processes never do
         shared = {
@@ -369,12 +446,38 @@ class Computed:
         }
         return calm and self.workers == file.workers and file.options.get("redundancy", 1) == 1 and len(shared) == 1
 
+    def _steps_of_parts(self, file: JobFile) -> Iterator[str]:
+        """Compare the rows of block steps of a training that went on with those of the computation: each that is there must be
+        one of these. A killed worker may have taken some along.
+        """
+        parts = next(iter(read_parts(self.run).values()), [])
+        end = self.end or Position(self.until, 0)
+        ends = [*(part.position for part in parts[1:]), end]
+        workers = {part.workers for part, over in zip(parts, ends, strict=False) if over > self.begun and part.position < end}
+        # other workers have other steps, and so have copies of blocks; rounds of clients may have been broken off
+        if workers != {self.workers} or file.options.get("redundancy", 1) != 1 or file.population:
+            return
+        computed = {number_of(path.name): _steps_in(path) for path in self.again.glob("Node-[0-9]*-Retrieve/TR-*.csv")}
+        for path in sorted(self.run.glob("Node-[0-9]*-Retrieve/TR-*.csv")):
+            number = number_of(path.name)
+            # a table of all workers of a process has no number
+            left = Counter(computed.get(number, ()))
+            for place, row in enumerate(_steps_in(path), 2) if number in computed and number is not None else ():
+                if self.begun <= _position_in(row) < end:
+                    left[row] -= 1
+                    if left[row] < 0:
+                        yield f"{path.relative_to(self.run).as_posix()}: row {place} is .. {_row([*row])}, and was not computed"
+                        break
+
     def _steps(self, kind: str, skipped: Collection[str], *, whole: bool) -> Iterator[str]:
         """Compare the rows of tables of steps, but for some columns; where not all was computed, as far as that goes."""
         for path in sorted(self.run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
             other = computed_table(path, self.again)
             mine, theirs = _rows(path), iter(()) if other is None else _rows(other)
             name, (head, computed) = path.relative_to(self.run).as_posix(), (next(mine, []), next(theirs, []))
+            # tables of earlier releases lack some columns at the end
+            if head == computed[: len(head)] and {*computed[len(head) :]} <= FURTHER.get(kind, {}).keys():
+                computed, theirs = head, (row[: len(head)] for row in theirs)
             if head != computed:
                 yield f"{name}: row 1 is {_row(head)}, computed is {_row(computed)}"
                 continue
@@ -393,8 +496,10 @@ class Computed:
         last = max(epochs)
         for path in sorted(self.run.glob("Node-[0-9]*-Retrieve/EV-*.csv")):
             node, rows = node_of(path), _evaluations(path)
+            # rows of a worker that is no more lie in the folder of another one
+            own = number_of(path.name) if number_of(path.name) in theirs else None
             # other nodes than the run had: any node of the computation stands for all
-            other = theirs.get(node if same_nodes else min(theirs, default=0), {})
+            other = theirs.get(node if same_nodes else min(theirs, default=0), {}) if own is None else theirs[own]
             known = {str(epoch) for epoch in range(1, last + 1)}
             numbers = [int(epoch) for epoch in rows if epoch in known]
             # curves follow the table
@@ -404,6 +509,8 @@ class Computed:
             for epoch, told in rows.items():
                 if epoch not in known:
                     yield f"node {node}: its table has an evaluation after epoch {epoch!r}, and the run has {last}"
+                elif not self.last and int(epoch) == self.until and told in [each.get(epoch) for each in theirs.values()]:
+                    continue  # that of the state with which it went on
                 elif self.start < int(epoch) <= self.until and told != other.get(epoch):
                     found = _told(other.get(epoch, []))
                     yield f"node {node}: the evaluation after epoch {epoch} is {found}, its table says {_told(told)}"
@@ -466,7 +573,7 @@ class Computed:
     def not_computed(self, epochs: Epochs) -> list[str]:
         """Return the checkpoints that the computation has nothing to compare with: a node saved them within an epoch, or their
         state is that of one worker of an attempt that failed."""
-        same_nodes = len(_node_numbers(epochs)) == len(_node_numbers(read_hashes(self.again)))
+        same_nodes = len(_node_numbers(self._within(epochs))) == len(_node_numbers(read_hashes(self.again)))
         within = [path for path in checkpoints_of(self.run) if self.start < _epoch_of(path) <= self.until]
         return [
             path.relative_to(self.run).as_posix()
@@ -476,7 +583,9 @@ class Computed:
 
     def _same_checkpoint(self, path: Path, *, same_nodes: bool) -> Path | None:
         """Return the checkpoint of the computation that one of the run must be equal to; None where it has none."""
-        if not self.start < _epoch_of(path) <= self.until:
+        # where all went on with the state of one worker, there may be that, or the own one
+        joint = not self.last and position_of(path.name) == Position(self.until, 0)
+        if joint or not self.start < _epoch_of(path) <= self.until:
             return None
         theirs = [each for each in checkpoints_of(self.again) if each.name == path.name]
         own = next((each for each in theirs if node_of(each) == node_of(path)), None) if same_nodes else None
@@ -496,12 +605,13 @@ def other_identities(file: JobFile, now: Identities) -> list[str]:
     return differences(was, [text for texts in now.values() for text in texts], portable=portable)
 
 
-def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool) -> Iterator[str]:
+def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool, joint: int) -> Iterator[str]:
     for epoch in sorted(computed):
         for variable in dict.fromkeys([*epochs.get(epoch, {}), *computed[epoch]]):
             mine, theirs = epochs.get(epoch, {}).get(variable, {}), computed[epoch].get(variable, {})
             for node, value in sorted(mine.items()):
-                if value not in ({theirs[node]} if same_nodes and node in theirs else set(theirs.values())):
+                own = same_nodes and node in theirs and epoch != joint
+                if value not in ({theirs[node]} if own else set(theirs.values())):
                     yield f"after epoch {epoch} the variable {variable} differs from that of the run"
             if not mine:
                 yield f"after epoch {epoch} the tables of the weights lack the variable {variable}"
@@ -510,6 +620,18 @@ def _weights(epochs: Epochs, computed: Epochs, same_nodes: bool) -> Iterator[str
 def _rows(path: Path) -> Iterator[list[str]]:
     """Yield the rows of a table as texts, so that numbers that are not finite are compared, too."""
     return csv.reader(Door(path.parent).text(path.name, MOST_TABLE).splitlines())
+
+
+def _steps_in(path: Path) -> list[tuple[str, ...]]:
+    """Return the rows of a table of block steps without the time, which no computation has again."""
+    return [tuple(row[1:]) for row in [*_rows(path)][1:]]
+
+
+def _position_in(row: Sequence[str]) -> Position:
+    """Return the position before the batch of a row without its time; behind all where it tells none."""
+    if not all(each.isdecimal() for each in row[:2]) or len(row) < 2:
+        return Position(MOST_EPOCHS, 0)
+    return Position(int(row[0]) - 1, int(row[1]) - 1)
 
 
 def _evaluations(path: Path) -> dict[str, list[dict[str, str]]]:

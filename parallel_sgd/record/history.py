@@ -219,6 +219,7 @@ class JobHistory(History):
         whole.told, whole.untold, whole.parts = told, untold, dealt
         whole._add_bytes(bool(sent))
         whole._add_clients()
+        whole.untold |= _untold_clients(visits or {})
         whole._add_tests()
         return whole
 
@@ -484,6 +485,22 @@ def _traffic(tables: Mapping[int, Table]) -> list[dict[str, int | str]]:
         {**dict(zip(_KEYS, key, strict=True)), **dict(zip(COUNTS, counts, strict=True))}
         for key, counts in sorted(found.items())
     ]
+
+
+def _untold_clients(visits: Mapping[int, Table]) -> dict[int, int]:
+    """Return by epoch how many clients of its rounds have no row, because a killed worker has taken it along."""
+    told: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+    every: dict[tuple[int, int], int] = {}
+    for table in visits.values():
+        # an older table has no numbers of clients
+        places = zip(*(map(int, table.get(name, ())) for name in ("Epochs", "Batches", "Slot", "of")), strict=False)
+        for epoch, batch, slot, count in places:
+            told[epoch, batch].add(slot)
+            every[epoch, batch] = count
+    found: Counter[int] = Counter()
+    for (epoch, batch), count in every.items():
+        found[epoch] += max(0, count - len(told[epoch, batch]))
+    return {epoch: count for epoch, count in found.items() if count}
 
 
 def _placed(tables: Mapping[int, Table], columns: Mapping[str, str], keys: Sequence[str]) -> list[Figures]:

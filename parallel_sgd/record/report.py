@@ -15,7 +15,7 @@ from typing import Final
 from nn.metric import Metric
 
 from ..engine.accounts import BATCH_COLUMNS, BATCH_LINE, BatchPackets, BatchRow, Entry, Times
-from ..engine.progress import COLUMNS, History
+from ..engine.progress import COLUMNS, NOBODY, History, Part
 from .block_history import LedgerTable
 from .bounds import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
@@ -36,8 +36,9 @@ CLIENTS: Final = "CL"
 """Kind of the table of the clients that a worker has trained, which only jobs with clients have."""
 CLIENT_COLUMNS: Final = (
     *("Seconds", "Epochs", "Batches", "Round", "Slot", "Client", "Samples", "Steps"),
-    *("First loss", "Last loss", "Norm", "Bytes up", "Bytes down", "Begins", "Arrives", "Missed"),
+    *("First loss", "Last loss", "Norm", "Bytes up", "Bytes down", "Begins", "Arrives", "Missed", "of"),
 )
+"""Its columns. `of` is how many clients the round has, by which a reader knows those whose rows were lost with a worker."""
 CLIENT_TESTS: Final = "CT"
 """Kind of the table of clients on samples that are held out, of which each worker evaluates some."""
 CLIENT_TEST_COLUMNS: Final = ("Epoch", "Client", "of", "Samples", "Loss")
@@ -51,9 +52,9 @@ ROUND_COLUMNS: Final = ("Round", "Epochs", "Batches", "Begins", "Ends", "Asked",
 DEALT: Final = "DE"
 """Kind of the table of the parts of a training that went on: how many block steps all workers have in a batch, from which batch
 on."""
-DEALT_COLUMNS: Final = ("Steps", "Epochs", "Batches", "Last", "Tables")
-"""Its columns. `Last` are the steps in the last batch of an epoch, and `Tables` how many tables `TR` of other numbers lie
-beside it, for a reader of the running job."""
+DEALT_COLUMNS: Final = ("Steps", "Epochs", "Batches", "Last", "Workers", "Owner", "Tables")
+"""Its columns, the fields of `Part`, with epoch and batch from 1. `Owner` is empty where nothing was forgotten; `Tables` tells
+how many tables `TR` of other numbers lie beside it, for a reader of the running job."""
 _AT_THE_END = ("AC", "CO")
 FIGURES: Final = ("TR", "EV", "BY", CLIENTS, CLIENT_TESTS)
 """Kinds of the tables of which figures of an epoch are made, which workers carry on for those that are no more."""
@@ -88,9 +89,10 @@ class TrainingReport:
         self._node, self._earlier = node_id, earlier
         self._ledger_path = directory / f"LEDGER-{title}-N({node_id}).csv"
         self._ledger: LedgerTable | None = None
-        # a ledger of the last run of this title is none of this one
+        # a ledger of the last run of this title is none of this one, nor are its parts
         if earlier is None:
             self._ledger_path.unlink(missing_ok=True)
+        (directory / f"{DEALT}-{title}-N({node_id}).csv").unlink(missing_ok=True)
         self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in KINDS]
         self.steps_path, self.evaluations_path, self.times_path, *_ = self.paths
         self._hashes_path = self.paths[KINDS.index("WH")]
@@ -139,23 +141,14 @@ class TrainingReport:
                     self.paths.append(path)
                     self._carried += kind == "TR"
 
-    def went_on(self, before: tuple[int, int], now: tuple[int, int]) -> None:
-        """Write the table of the parts of a training that went on.
-
-        Args:
-            before: block steps of all workers in a batch, and in the last one of an epoch, up to here.
-            now: the same from here on.
-        """
-        if self._earlier is None:
-            return
-        path, (epoch, batch) = self.steps_path.with_name(DEALT + self.steps_path.name[2:]), self._earlier.position
-        # all workers write the same, so that of any number will do
-        names = ((path.with_name(f"{DEALT}-N({number}).csv"), number) for number in (self._node, *self._earlier.numbers()))
-        known = (self._earlier.rows(file, number, DEALT_COLUMNS) for file, number in names)
-        rows = next(filter(None, known), [[*map(str, (before[0], 1, 1, before[1], 0))]])
-        # the last column is of the process that writes
-        kept = [(*row[:-1], self._carried) for row in rows]
-        Table(path, [DEALT_COLUMNS, *kept, (now[0], epoch + 1, batch + 1, now[1], self._carried)])
+    def went_on(self, parts: Iterable[Part]) -> None:
+        """Write the table of the parts of a training that went on, the same on all workers but for the last column."""
+        path = self.steps_path.with_name(DEALT + self.steps_path.name[2:])
+        rows = [
+            (part.steps, part.epoch + 1, part.batch + 1, part.last, part.workers, "" if part.owner == NOBODY else part.owner)
+            for part in parts
+        ]
+        Table(path, [DEALT_COLUMNS, *((*row, self._carried) for row in rows)])
         self.paths.append(path)
 
     def clients(self) -> Callable[[tuple[float | int, ...]], None]:
@@ -416,7 +409,7 @@ class StepRows:
             head: the row up to the metrics.
             labels: those of each output with a loss.
             predictions: those of each of these outputs.
-            kept: whether nobody changes the arrays afterwards, so that they need not be copied.
+            kept: whether the arrays stay as they are, so that they need not be copied.
         """
         # a slow step gives its rows out at once: the next one may be long in coming
         slow, self._last = head[0] - self._last > SAVE_SECONDS / _MOST_WAITING, head[0]

@@ -41,7 +41,7 @@ from rpc.support.logs import SUBMIT_LOGGER, clean, get_logger
 from ..checkpoint.choose import choose
 from ..checkpoint.locate import FOLDER, WORK, HeldCheckpoints, stores_of_run, works_of
 from ..checkpoint.resume import NODES, RESUMES
-from ..checkpoint.schedule import keeps
+from ..checkpoint.schedule import Kept, keeps
 from ..engine.accounts import AccountsOfNodes, NodeAccounts
 from ..engine.progress import Position
 from ..nodes import machine_of
@@ -254,7 +254,7 @@ def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:
 
 
 def keep_checkpoints(
-    path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = (), every: int | None = None
+    path: Path, workers: Sequence[int], server: int | None, unsaved: Iterable[int] = (), every: Kept = None
 ) -> None:
     """Keep, of the work directories in the folder of a run that has ended well, the checkpoints from which it goes on after its
     end, and those after each `every` epochs.

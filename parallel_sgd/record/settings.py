@@ -37,15 +37,20 @@ def settings_of_run(door: Door) -> dict[str, str]:
         values = content.get(table, {})
         if not isinstance(values, dict):
             raise door.error(JOB_FILE, f"cannot be used: '{table}' must be a table")
-        found |= {name: text_of(_short(name, value)) for name, value in values.items() if names is None or name in names}
+        found |= {name: text_of(short(name, value)) for name, value in values.items() if names is None or name in names}
         # samples that a program had in memory have no name, and are no default
         if table == "data" and "dataset" not in values and isinstance(digest := values.get("sha256"), str):
             found["dataset"] = f"arrays {digest[:8]}"
     return found
 
 
-def _short(name: str, value: Any) -> Any:
-    """Return a data set or transforms without the arguments that are defaults; any other setting as it is."""
+def short(name: str, value: Any) -> Any:
+    """Return a data set or transforms without the arguments that are defaults; any other setting as it is.
+
+    Args:
+        name: name of the setting.
+        value: its value in a job file.
+    """
     if name not in DATA or not isinstance(value, str) or len(value) > _MOST_READ:
         return value
     if name == "transform":

@@ -13,14 +13,15 @@ from nn.model.history import VALIDATION
 
 from ..engine.accounts import Times
 from .history import EPOCH, Figures, JobHistory
+from .numbers import figure, seconds
 from .over_clients import is_over_clients, lines_over_clients
 
-__all__ = ["Best", "Effort", "best_epoch", "crowd_sentence", "effort_of", "epoch_line", "seconds"]
+__all__ = ["Best", "Effort", "best_epoch", "crowd_sentence", "effort_of", "epoch_line"]
 
 _LOSS: Final = "Loss"
-_DIGITS: Final = 4
 #: Ratio of times from which on several workers are called faster than one, as it is shown with two digits.
 _FASTER: Final = 1.05
+_ALIKE: Final = 1.25  # ratio of times below which one is about as long as the other
 
 
 class Best(NamedTuple):
@@ -67,9 +68,9 @@ class Effort(NamedTuple):
     @property
     def shares(self) -> str:
         """Shares as words: computing, exchanging, waiting."""
-        # shares are rounded, so the rest could be a little below 0
-        rest = max(0.0, 1 - self.computing - self.waiting)
-        return f"computing {self.computing:.0%}, exchanging {rest:.0%}, waiting {self.waiting:.0%}".replace("%", " %")
+        computing, waiting = round(100 * self.computing), round(100 * self.waiting)
+        # the rest of the rounded ones, so that the three are 100 together; of halves it could be 1 below 0
+        return f"computing {computing} %, exchanging {max(0, 100 - computing - waiting)} %, waiting {waiting} %"
 
     def told(self, crowded: bool = False) -> str:
         """Return the most that one worker alone would have needed, as a sentence.
@@ -83,7 +84,9 @@ class Effort(NamedTuple):
         if crowded:
             return f"{told}."
         if self.speed_up < _FASTER:
-            return f"{told}: more workers are not faster here."
+            # two times that nearly agree do not show it by themselves
+            alike = ", about as long" if self.speed_up > 1 / _ALIKE else ""
+            return f"{told}{alike}: more workers are not faster here."
         return f"{told}: together up to {self.speed_up:.2g} times as fast."
 
 
@@ -164,24 +167,8 @@ def crowd_sentence(workers: int, cores: int) -> str:
     return f"{workers} workers share {shared} of this machine and take turns: more of them are not faster."
 
 
-def seconds(number: float) -> str:
-    """Return a `number` of seconds as a time for people.
-
-    >>> seconds(0.00123), seconds(0.123), seconds(3.71), seconds(75.4), seconds(7384)
-    ('1.2 ms', '0.12 s', '3.7 s', '1 min 15 s', '2 h 3 min')
-    """
-    if number < 0.01:  # which would read 0.00 s
-        return f"{number * 1e3:.1f} ms" if number >= 1e-3 else f"{number * 1e6:.0f} µs" if number >= 1e-6 else "0 s"
-    if number < 1:
-        return f"{number:.2f} s"
-    if number < 60:
-        return f"{number:.1f} s"
-    minutes, rest = divmod(round(number), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def _figure(name: str, value: float) -> str:
-    return f"{name} {value:.{_DIGITS}f}" if abs(value) < 1e6 else f"{name} {value:.{_DIGITS}g}"
+    return f"{name} {figure(value)}"
 
 
 def times_of(tables: Mapping[str, Iterable[object]]) -> Times:

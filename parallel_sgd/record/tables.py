@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from rpc.support.logs import SUBMIT_LOGGER, clean_text, get_logger
 
+from ..engine.progress import NOBODY, Part
 from .bounds import MOST_BLOCKS, MOST_EPOCHS
 from .door import MOST_TABLE, Door, RecordError
 from .files import IDENTITIES
@@ -36,6 +37,7 @@ __all__ = [
     "read_columns",
     "read_hashes",
     "read_identities",
+    "read_parts",
     "read_table",
     "warn",
 ]
@@ -165,6 +167,8 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         _texts,
     ),
 }
+#: Types of columns that tables of earlier releases lack.
+FURTHER: Final[Mapping[str, Mapping[str, Convert]]] = {"DE": {"Workers": _COUNT, "Owner": _peer}, "CL": {"of": _COUNT}}
 
 
 @dataclass
@@ -200,7 +204,7 @@ class TableRows:
             what = f"lacks the column {lacking[0]!r}" if lacking else "has a head with equal names, or too many"
             raise RecordError(f"is no table of this kind: it {what}")
         # a table of several workers has the first, too; a loss that is not finite ends a training
-        known = {**known, NODE: _NODE_NUMBER, "Loss": _number}
+        known = {**known, NODE: _NODE_NUMBER, "Loss": _number, **FURTHER.get(self.kind, {})}
         self._converts = [known.get(name, other) for name in self.head]
         self.columns = {name: [] for name in self.head}
 
@@ -382,6 +386,30 @@ def read_identities(run: Path) -> dict[int, list[str]]:
     for node, _, text in [*told_at_the_start(run), *told_by_tables(run)]:
         found.setdefault(node, []).append(text)
     return {node: list(dict.fromkeys(texts)) for node, texts in sorted(found.items())}
+
+
+def read_parts(run: Path) -> dict[int, list[Part]]:
+    """Return the parts of a training that went on, by worker, as its table `DE-<title>-N(i).csv` tells them. Tables of earlier
+    releases do not tell workers and owners: there are 0 workers.
+
+    Raises: RecordError for an entry that is no table of a run, such as a link in its place.
+    """
+    found: dict[int, list[Part]] = {}
+    door = Door(run)
+    for folder in door.names(folders=True):
+        match = _FOLDER.fullmatch(folder)
+        for name in door.names(folder) if match else ():
+            if match and name.startswith("DE-") and node_of(name) == int(match[1]):
+                columns, remark = read_table(door, f"{folder}/{name}")
+                warn([remark])
+                rows = len(columns.get("Steps", ()))
+                workers, owners = columns.get("Workers", [0.0] * rows), columns.get("Owner", [""] * rows)
+                numbers = (columns.get(each, ()) for each in ("Steps", "Epochs", "Batches", "Last"))
+                found[int(match[1])] = [
+                    Part(int(steps), int(epoch) - 1, int(batch) - 1, int(last), int(count), NOBODY if of == "" else int(of))
+                    for steps, epoch, batch, last, count, of in zip(*numbers, workers, owners, strict=True)
+                ]
+    return dict(sorted(found.items()))
 
 
 def told_at_the_start(run: Path) -> Iterator[tuple[int, int, str]]:

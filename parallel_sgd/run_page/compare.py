@@ -12,9 +12,9 @@ from parallel_sgd.record.defaults import defaults
 from parallel_sgd.record.door import Door
 from parallel_sgd.record.history import BYTES, CLIENT_BYTES, EPOCH, SECONDS, JobHistory
 from parallel_sgd.record.machine import SIMULATED
+from parallel_sgd.record.numbers import figure, seconds
 from parallel_sgd.record.settings import settings_of_run
 from parallel_sgd.record.simulated import is_time_only
-from parallel_sgd.record.summary import seconds
 from rpc.submit.run_folder import find_run
 
 from . import tables
@@ -64,7 +64,7 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     found = {"state": str(outcome.get("state", "not ended"))}
     platform = platform_of(run)
     if not is_time_only(platform):
-        found |= {f"test {name}": f"{value:.4f}" for name, value in (outcome.get("figures") or {}).items()}
+        found |= {f"test {name}": figure(value) for name, value in (outcome.get("figures") or {}).items()}
     if platform:
         found[SIMULATED] = platform
     history = run.history
@@ -76,11 +76,12 @@ def figures_of(run: RunRecords) -> dict[str, str]:
     # speed-ups of workers that share cores say nothing
     if effort is not None and effort.workers > 1 and crowd_of(run) is None:
         found["speed-up"] = f"{effort.speed_up:#.2g}".rstrip(".")
+    # a worker that took its figures of steps with it has taken those of its packets, too
+    least = "at least " * bool(history.untold)
     if BYTES in history.columns():
-        # a worker that took its figures of steps with it has taken those of its packets, too
-        found["bytes sent"] = f"{'at least ' * bool(history.untold)}{sum(history[BYTES]):,.0f}"
+        found["bytes sent"] = f"{least}{sum(history[BYTES]):,.0f}"
     if history.clients:
-        found["bytes of clients"] = f"{sum(history[CLIENT_BYTES]):,.0f}"
+        found["bytes of clients"] = f"{least}{sum(history[CLIENT_BYTES]):,.0f}"
     if history.rounds:
         found["clients' clock"] = seconds(history.rounds[-1]["ends"])
     if outcome.get("incidents"):

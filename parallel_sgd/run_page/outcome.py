@@ -246,7 +246,7 @@ def _described(spec: JobSpec, samples: Sequence[int], folder: Path, machine: Map
     train, test = samples
     return {
         "format": 1,
-        "settings": {"data": f"{spec.data.name}, {train} training and {test} test samples", **settings, "nodes": _short(nodes)},
+        "settings": {"data": f"{spec.data.name}, {spec.samples(train, test)}", **settings, "nodes": _short(nodes)},
         "fault": str(given.fault),
         "model": {"name": name, "summary": summarize(name, model.graph, model.store), "svg": draw(name, Diagram(model.graph))},
         "environment": {

@@ -4,6 +4,7 @@ too.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -229,7 +230,7 @@ class RunRecords:
         return {name: value for name, value in told.items() if isinstance(value, str)} if isinstance(told, dict) else {}
 
     @classmethod
-    def read(cls, folder: Path, read: TableReader | None = None, current: bool = False) -> RunRecords:
+    def read(cls, folder: str | os.PathLike[str], read: TableReader | None = None, current: bool = False) -> RunRecords:
         """Read the folder of a run, or of the files of its nodes; a file that cannot be read is left out.
 
         Where local workers still write, a later attempt may have numbered them anew: the newest table of a number counts.
@@ -239,6 +240,7 @@ class RunRecords:
             read: reads a table; None for one that tells in warnings which rows make no sense.
             current: whether there are no tables but those of the newest attempt.
         """
+        folder = Path(folder)
         door = Door(folder)
         tables: dict[int, dict[str, Mapping[str, Column]]] = {}
         carried: dict[str, dict[int, list[Mapping[str, Column]]]] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -12,8 +14,9 @@ from typing import Any, Final
 
 from parallel_sgd.record.defaults import differing
 from parallel_sgd.record.files import MANIFEST, PAGE
-from parallel_sgd.record.history import BYTES, COUNTS, lost_steps
+from parallel_sgd.record.history import BYTES, CLIENT_BYTES, COUNTS, lost_steps
 from parallel_sgd.record.machine import WORKERS_IN_TURN
+from parallel_sgd.record.numbers import seconds
 from parallel_sgd.record.summary import crowd_sentence
 from rpc.support.files import publish
 from rpc.support.places import without_places
@@ -48,11 +51,16 @@ _SECTIONS: Final = (
 )
 
 
-def write_report(folder: Path) -> Path:
+def write_report(folder: str | os.PathLike[str]) -> Path:
     """Write `report.html` and the timeline into the folder of a run, from the files in it; return the path of the page.
+
+    Args:
+        folder: the folder, as `runs/latest`.
 
     Raises: OSError.
     """
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "No folder of a run", os.fspath(folder))
     return write_page(RunRecords.read(folder))
 
 
@@ -126,7 +134,7 @@ def _head(records: RunRecords, data: Mapping[str, Any]) -> str:
     lasted = ""
     if run and isinstance(ended, float):
         # not the training alone, whose seconds stand beside those of one worker
-        lasted = f", took {tables.seconds(max(0.0, ended - run.began / 1e9))} with start and end"
+        lasted = f", took {seconds(max(0.0, ended - run.began / 1e9))} with start and end"
     workers = _workers(records, data)
     told = f"Job {run.job if run else 'unknown'}, {began}{lasted}; {workers} worker{'s' * (workers != 1)}."
     restarts = len(outcome.get("incidents") or ())
@@ -264,6 +272,7 @@ def _curves(records: RunRecords, data: Mapping[str, Any]) -> str:
     lost = [f"epoch {epoch}: {lost_steps(number)}" for epoch, number in sorted(records.history.untold.items())]
     text += f" Training figures: {'; '.join(lost)}." if lost else ""
     text += " Bytes that the worker sent then are not counted, either." if lost and BYTES in names else ""
+    text += " Bytes of its clients then are not counted." if lost and CLIENT_BYTES in names else ""
     figures = [curve(place, name) for place, name in enumerate(names)]
     rows = tables.numbers(tables.epochs_table(records.history))
     return f'<p class="note drawn">{text}</p>{buttons}<div class="pair drawn">{"".join(figures)}</div>{rows}'

@@ -16,7 +16,7 @@ from parallel_sgd.checkpoint.store import position_of
 from parallel_sgd.errors import JobFailed
 
 from ..record.history import lost_steps
-from ..record.summary import seconds
+from ..record.numbers import seconds
 from .records import RunRecords
 from .tables import folded, stamp, table
 from .terms import worker

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from nn.model.history import History
 
+from ..record.numbers import seconds
 from .records import Batch, RunRecords, Runs
 from .terms import ORDER, PHASES, WAIT, figure, term, word, worker
 
+_DIGITS: Final = 3  # of a time: parts that are compared, and that add up to others
 _EXACT: Final = dict(PHASES.values())
 _LEDGER: Final = "ledger: of each block of each batch it tells which worker computed it, and if it was applied"
 
@@ -55,17 +57,10 @@ class Seconds(float):
 def shown(value: object) -> str:
     """Return a number as people read it."""
     if isinstance(value, Seconds):
-        return seconds(value) if value else "0"
+        return seconds(value, _DIGITS) if value else "0"
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     return f"{value:,}"
-
-
-def seconds(value: float) -> str:
-    """Return a time of `value` seconds with its unit: s, ms or µs."""
-    if value >= 1:
-        return f"{value:.2f} s"
-    return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.0f} µs"
 
 
 def numbers(content: str, title: str = "As a table") -> str:
@@ -91,18 +86,24 @@ def causes_list(data: Mapping[str, Any]) -> str:
     if not total:
         return "<p>No worker has left a table of its batches.</p>"
     items = "".join(
-        f"<li>{escape(cause['text'][:1].upper() + cause['text'][1:])}: <b>{seconds(cause['seconds'])}</b>, "
+        f"<li>{escape(cause['text'][:1].upper() + cause['text'][1:])}: <b>{seconds(cause['seconds'], _DIGITS)}</b>, "
         f"{100 * cause['seconds'] / total:.1f}\N{NO-BREAK SPACE}% of the training.</li>"
         for cause in data["causes"][:5]
     )
     work = {name: value for name, value in data["ordinary"].items() if name != WAIT}
     waited = data["ordinary"].get(WAIT, 0.0)
-    told = [(word(name), seconds(value), _EXACT.get(word(name), "")) for name, value in work.items() if value > total / 1000]
+    told = [
+        (word(name), seconds(value, _DIGITS), _EXACT.get(word(name), ""))
+        for name, value in work.items()
+        if value > total / 1000
+    ]
     ordinary = ", ".join(f'<span class="whole">{term(name, exact)} {took}</span>' for name, took, exact in told)
-    unknown = f" Workers waited {seconds(waited)} of it, and it is not known for whom." if waited > total / 1000 else ""
+    unknown = (
+        f" Workers waited {seconds(waited, _DIGITS)} of it, and it is not known for whom." if waited > total / 1000 else ""
+    )
     alike = f" ({ordinary})" if ordinary else ""
-    own = f"Work that every worker had to do took {seconds(sum(work.values()))} of it{alike}."
-    said = f"<p>From the first batch to the end of the last one it took {seconds(total)}. {own}{unknown}"
+    own = f"Work that every worker had to do took {seconds(sum(work.values()), _DIGITS)} of it{alike}."
+    said = f"<p>From the first batch to the end of the last one it took {seconds(total, _DIGITS)}. {own}{unknown}"
     return f'{said} It would have been shorter without:</p><ol class="causes">{items}</ol>' if items else f"{said}</p>"
 
 

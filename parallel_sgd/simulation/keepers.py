@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..checkpoint.keeper import Keeper
 from ..checkpoint.state import State
 from ..engine.batches import Batches
-from ..engine.progress import Position, Progress
+from ..engine.progress import Part, Position, Progress
 from .shared import SharedState
 
 __all__ = ["SharedKeeper", "SimulatedKeeper"]
@@ -43,8 +45,14 @@ class SharedKeeper(Keeper):
         self.writer = common.writer
         self.dead = False
 
-    def describe(self, batches: Batches) -> None:
-        self._common.describe(batches)
+    def describe(self, batches: Batches, parts: Sequence[Part] = ()) -> None:
+        """Fill in the fields of the header that are known once the data are there.
+
+        Args:
+            batches: of the data.
+            parts: of a training that went on.
+        """
+        self._common.describe(batches, parts)
 
     def batches_before(self, position: Position) -> int:
         return self._common.batches_before(position)

@@ -31,6 +31,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 _SPECIAL: Final = str.maketrans({**{letter: f"\\{letter}" for letter in "&%$#_{}"}, "~": r"\textasciitilde{}",
                                  "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"})  # fmt: skip
 _FIGURE_DIGITS: Final = 4
+_MOST_DECIMALS: Final = 9  # of a figure in a table
 
 
 @dataclass(frozen=True)
@@ -330,7 +331,11 @@ def spread_of(values: Sequence[float]) -> tuple[float, float]:
 def _scale(name: str, means: Sequence[float]) -> tuple[str, float, int]:
     """Return unit, factor and digits with which a column is shown."""
     if name != "bytes":
-        return ("s", 1.0, 2) if name == "seconds" else ("", 1.0, _FIGURE_DIGITS)
+        small = [abs(mean) for mean in means if mean] or [1.0]
+        # four digits of the smallest figure, three of the shortest time, where more decimals are needed for them
+        wanted, least = (3, 2) if name == "seconds" else (4, _FIGURE_DIGITS)
+        digits = max(least, min(_MOST_DECIMALS, wanted - 1 - math.floor(math.log10(min(small)))))
+        return ("s" if name == "seconds" else ""), 1.0, digits
     told = [mean for mean in means if mean >= 1] or [1.0]  # 0 has no logarithm
     power = min(len(_UNITS) - 1, int(math.log10(max(told)) // 3))
     # the smallest has three digits, too

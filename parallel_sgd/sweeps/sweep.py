@@ -42,6 +42,7 @@ from ..options.compatibility import check_data
 from ..options.job_options import JobOptions
 from ..options.make_spec import make_spec, with_data
 from ..record.bounds import check_title
+from ..record.numbers import figure, seconds
 from ..record.run import JobResult
 from .agents import AWAY_SECONDS, SharedAgents, unreached
 from .grid import PARTS, WORKERS, Combination, Grid, checked_options, checked_seeds, combinations
@@ -545,9 +546,11 @@ class _Progress:
         _log.info("%s%s", said, self._figures(answer), extra=PLAIN)
 
     def _figures(self, told: Told) -> str:
-        figures = [f"{name} {value:.4f}" for name, value in told.figures.items()]
+        figures = [f"{name} {figure(value)}" for name, value in told.figures.items()]
         figures += [f"{told.bytes:,.0f} bytes"] if told.bytes is not None else []
-        figures += [f"{told.seconds:.3g} s{f' ({told.clock})' * (told.clock != MEASURED)}"] if told.seconds is not None else []
+        figures += (
+            [f"{seconds(told.seconds, 3)}{f' ({told.clock})' * (told.clock != MEASURED)}"] if told.seconds is not None else []
+        )
         return ", ".join(figures)
 
     def _begin(self, missing: int) -> None:

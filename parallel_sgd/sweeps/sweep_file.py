@@ -90,7 +90,7 @@ def _checked(content: Mapping[str, Any], stem: str) -> dict[str, Any]:
     refuse_unknown("", content, {*_KEYS, *_TABLES})
     for name in _KEYS.keys() & content.keys():
         if not (name == "seeds" and isinstance(content[name], list)):  # its items are looked at below
-            check_type(name, content[name], _KEYS[name])
+            _common(name, content[name], lambda key, value: check_type(key, value, _KEYS[key]))
     seeds = content.get("seeds", 1)
     checked_seeds(seeds)
     common = content.get("options", {})
@@ -99,7 +99,7 @@ def _checked(content: Mapping[str, Any], stem: str) -> dict[str, Any]:
     flags = {name: about.flag for name, about in known_options() if about.flag is not None}
     checked_options(common)
     refuse_unknown("options", common, flags)
-    options = {name: _read(f"options.{name}", flags[name], value) for name, value in common.items()}
+    options = {name: _common(f"options.{name}", value, _reader(name, flags)) for name, value in common.items()}
     if WORKERS in content:
         if content[WORKERS] < 1:
             raise ValueError(f"{WORKERS!r} must be a positive integer, got {content[WORKERS]}")
@@ -118,6 +118,16 @@ def _checked(content: Mapping[str, Any], stem: str) -> dict[str, Any]:
         "platform": content.get("platform"),
         "new_weights": content.get("new_weights", True),
     }
+
+
+def _common(key: str, value: Any, read: Callable[[str, Any], Any]) -> Any:
+    """Read a value that all runs have; where it is a list, and must be none, the error names the table for lists of values."""
+    try:
+        return read(key, value)
+    except ValueError as error:
+        if not isinstance(value, list) or not (key in PARTS or key == WORKERS or key.startswith("options.")):
+            raise
+        raise ValueError(f"{error}; several values, a run for each, stand as a list in [grid]") from None
 
 
 def _axes(grid: Mapping[str, Any], flags: Mapping[str, Flag]) -> Iterable[tuple[str, Any]]:

@@ -18,9 +18,10 @@ from rpc.support.processors import usable_cores
 from ..nodes import InProcessNodes, are_here
 from ..options.spec import JobSpec
 from ..record.history import COUNTED, EPOCH, DealtSteps, Figures, JobHistory, Parts, lost_steps, over_epoch
+from ..record.numbers import seconds
 from ..record.report import model_name
 from ..record.run import JobResult
-from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
+from ..record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, times_of
 from ..record.tables import read_columns, read_table
 from ..run_page.data import effort_in
 from ..run_page.records import RunRecords
@@ -81,7 +82,7 @@ class JobConsole:
         workers = f"{self._workers} worker{'s' * (self._workers != 1)}"
         server = " and a parameter server" if nodes.has_parameter_server else ""
         epochs = f"{given.epoch} epoch{'s' * (given.epoch != 1)}"
-        words = f"{workers}{server} {place}, {train:,} training and {test:,} test samples, {epochs}"
+        words = f"{workers}{server} {place}, {self._spec.samples(train, test, ',')}, {epochs}"
         _log.info("%s: %s", given.mission_title, words, extra=BRIEF)
         if isinstance(nodes, InProcessNodes) and nodes.simulated:
             _log.info("hosts    %s", nodes.simulated, extra=BRIEF)

@@ -36,7 +36,7 @@ _ORDER = {
     "CL": (["Seconds", "Epochs", "Batches"], list[str]()),
     "RO": (["Round", "Epochs", "Batches"], list[str]()),
     "CT": (["Epoch", "Client", "of"], list[str]()),
-    "DE": (["Steps", "Epochs", "Batches", "Last", "Tables"], list[str]()),
+    "DE": (["Steps", "Epochs", "Batches", "Last"], ["Tables"]),
 }
 _EVALUATIONS: Final = "EV"
 _TESTS: Final = "CT"

@@ -97,7 +97,9 @@ class Agent:
             children = ChildProcesses(adopts=owns_process)
             held.callback(children.close)
             subscribers = Subscribers(lambda job, node: (here := folders.newest(job, node)) is not None and here.node == node)
-            self._leases = DriverLeases(folders, subscribers, work.cache, self._audit, self.logger, self._clock, children)
+            self._leases = DriverLeases(
+                folders, subscribers, work.cache, self._audit, self.logger, self._clock, children, self._keyring
+            )
             held.callback(self._leases.close)
             self._kernels = KernelSets(os.environ, own=settings.own_kernels)
             surroundings = Surroundings(

@@ -92,7 +92,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     code = parser.add_mutually_exclusive_group()
     code.add_argument("--no-shipped-code", action="store_true", help="take only jobs that bring no classes of their own")
     if isinstance(parser, OptionParser):
-        parser.in_full = ("allow_code",)
         parser.meant_options = {
             **dict.fromkeys(("host", "address", "bind"), "--listen"),
             "jobs": "--slots",

@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from network.clock import Clock
 from network.errors import ProtocolError
-from network.keys import Key
+from network.keys import Key, Keyring
 from network.session import Session
 
 from ..dialing import watch_for_silence
@@ -68,6 +68,7 @@ class DriverLeases:
         logger: the agent's log.
         clock: of all limits.
         children: starts standby drivers.
+        keyring: returns the keys that admit now.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class DriverLeases:
         logger: logging.Logger,
         clock: Clock,
         children: ChildProcesses,
+        keyring: Callable[[], Keyring],
     ) -> None:
+        self._keyring = keyring
         self._folders, self._subscribers, self._cache = folders, subscribers, cache
         self._audit, self._logger, self._clock, self._children = audit, logger, clock, children
         self._entries: dict[tuple[str, int], _NodeLease] = {}
@@ -355,7 +358,9 @@ class DriverLeases:
         """Look which drivers have been gone for too long, and which standby drivers have ended."""
         for entry in list(self._entries.values()):
             standby = entry.standby
-            if standby.process is not None and standby.process.ended:
+            if standby.process is not None and not standby.process.ended:
+                standby.process.offer(self._key_of(entry))
+            elif standby.process is not None:
                 standby.process = None
                 self._handle(entry, who.Event.STANDBY_GONE)
             # after the end of a standby driver: the limit may start another in this round
@@ -381,9 +386,16 @@ class DriverLeases:
             if isinstance(action, who.StartStandby):
                 self._start_standby(entry)
 
+    def _key_of(self, entry: _NodeLease) -> Key:
+        """Return the key that all nodes of the job have taken from its last driver, or, where that has been changed since, the
+        one in its place.
+        """
+        keyring = self._keyring()
+        return keyring.find(entry.key.id) or keyring.offered
+
     def _start_standby(self, entry: _NodeLease) -> None:
         try:
-            process = entry.standby.start(entry.key)
+            process = entry.standby.start(self._key_of(entry))
         except OSError as error:
             self._complain(entry, error)
             # counts as an attempt that has ended: the machine decides whether there is another

@@ -108,7 +108,8 @@ class ProcessTable:
         if problem:
             return Refused(order.job, order.node, problem, 0.0)
         if self._leaving:
-            return Refused(order.job, order.node, f"this worker leaves: {self._leaving}", 0.0)
+            # the one in its place will take jobs
+            return Refused(order.job, order.node, f"this worker leaves: {self._leaving}", time.time())
         # before the slots are looked at: a job that another drives must not say "busy" to its old driver
         driver = self._leases.driver_of(order)
         if driver:

@@ -10,6 +10,7 @@ import socket
 import sys
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Final
 
 from network.errors import ProtocolError
 from network.keys import Key
@@ -178,7 +179,8 @@ class StandbyProcess:
     """Process that calls `main` of `module` in a fresh interpreter, with the folder of the job and that of the cache as
     arguments.
 
-    Its standard input gives it the cluster's key, and ends when the agent does. Raises: OSError when it cannot be started.
+    Its standard input gives it the cluster's key, each that follows in its place, and ends when the agent does. Raises: OSError
+    when it cannot be started.
 
     Args:
         module: name of a module.
@@ -209,9 +211,16 @@ class StandbyProcess:
             except BaseException:
                 self._line.close()
                 raise
+        self._key = key
         with contextlib.suppress(OSError):  # it has ended already, which `ended` will tell
-            # MSG_NOSIGNAL: a process that ended at once must not end the agent by SIGPIPE
-            self._line.send(key.secret, getattr(socket, "MSG_NOSIGNAL", 0))
+            self._line.send(key.secret, _NO_SIGNAL)
+
+    def offer(self, key: Key) -> None:
+        """Give the process another key, which it offers from its next call on; nothing for the one that it has."""
+        if key.id != self._key.id:
+            self._key = key
+            with contextlib.suppress(OSError):
+                self._line.send(key.secret, _NO_SIGNAL | socket.MSG_DONTWAIT)
 
     @property
     def pid(self) -> int:
@@ -230,6 +239,8 @@ class StandbyProcess:
         self._line.close()
 
 
+# a process that ended at once must not end the agent by SIGPIPE
+_NO_SIGNAL: Final = getattr(socket, "MSG_NOSIGNAL", 0)
 LEASE = "lease.json"
 
 

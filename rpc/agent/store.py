@@ -31,6 +31,7 @@ from ..support.identity import process_name
 
 KEEP_SECONDS = 14 * 86400.0
 KEEP_BYTES = 1 << 30
+KEEP_TAKEN_BACK = 2  # whoever attaches to a refused job is told so for a while
 RETRY_SECONDS = 1.0  # between two tries to write a record that the disk has refused
 _UNFINISHED = ("starting", "running")
 _RECORD = "job.json"
@@ -214,25 +215,32 @@ class JobFolders:
     @at_disk
     def clean_up(self, needed: Collection[str] = ()) -> list[str]:
         """Remove the oldest ended jobs beyond number, age and size; return their names. A running job stays, and so does one
-        of `needed`, which may be started again from its files, until it is too old.
+        of `needed`, which may be started again from its files, until it is too old. Those that were taken back before their
+        first start have no files, so only the newest stay, beside the others.
         """
         removed: list[str] = []
-        now, total, number = self._clock.time(), 0, 0
+        now, total, number, taken_back = self._clock.time(), 0, 0, 0
         # newest first: what is beyond the limits is the oldest
         for record in [record for record in reversed(self._records) if record.state not in _UNFINISHED]:
             is_old = now - record.ended > KEEP_SECONDS
             if record.job in needed and not is_old:
                 continue
             placed = self._place(record.job) is not None
-            total += 0 if placed else _size(self.folder(record))
-            # the newest stays whatever its size: its user may not have fetched it yet
-            if number >= self._keep or is_old or (total > KEEP_BYTES and number):
+            if record.state == "aborted" and not record.attempt:
+                # a submitter that waits for a busy node leaves one with each try, which must cost no job its files
+                taken_back += 1
+                is_beyond = taken_back > KEEP_TAKEN_BACK
+            else:
+                total += 0 if placed else _size(self.folder(record))
+                # the newest stays whatever its size: its user may not have fetched it yet
+                is_beyond = number >= self._keep or (total > KEEP_BYTES and number > 0)
+                number += 1
+            if is_beyond or is_old:
                 if not placed:
                     shutil.rmtree(self.folder(record), ignore_errors=True)
                 self._records.remove(record)
                 self._unsaved.pop(record.name, None)
                 removed.append(record.name)
-            number += 1
         return removed + self._remove_unknown(now)
 
     def _remove_unknown(self, now: float) -> list[str]:

@@ -8,13 +8,14 @@ import contextlib
 import errno
 import logging
 import os
+import re
 from collections.abc import Collection
 
 from network.clock import SystemClock
 from network.controller import Controller
-from network.errors import NetworkError, PeerLost, ProtocolError
+from network.errors import NetworkError, PeerLost, ProtocolError, Rejected
 from network.keys import Key
-from network.nodes import NodeAssignment
+from network.nodes import Address, NodeAssignment
 from network.request import Request
 from network.session import Session, close_gracefully
 from network.transport import wait_sockets
@@ -26,12 +27,22 @@ from ..messages import FROM_AGENT, Agreed, Conclude, Denied, Granted, Operation,
 from ..support.logs import clean
 from .election import Ask, Candidate, Decision, Election, Missing, Propose, Said, Send, Settled
 
+_MOST_WHY = 1000
 _REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
 def is_refusal(error: NetworkError) -> bool:
     """Tell if by this error a host answers and nothing listens there: its agent has ended, and its job processes with it."""
     return isinstance(error, PeerLost) and _REFUSED in error.reason
+
+
+def _why(error: NetworkError, address: Address) -> str:
+    """Return the reason of an agent that answers and does not serve us, without its name; "" where none answers."""
+    if not isinstance(error, Rejected):
+        return ""
+    said = re.sub(rf"^node -?\d+ at {re.escape(str(address))}: ", "", str(error))
+    # a program that runs reads this file again, and no other one
+    return clean(said.replace("; 'key_file' names another", ", which is read again as soon as it changes"), _MOST_WHY)
 
 
 class NoMajority(NetworkError):
@@ -120,7 +131,12 @@ class Candidacy:
     def missing(self) -> dict[int, str]:
         """Nodes that do not take part in our job, and why."""
         election = self.election
-        gone = {node: f"{self._names[node]} cannot be reached." for node in (*election.silent, *election.refused)}
+        gone = {
+            node: f"{self._names[node]}: {election.unserved[node]}"
+            if node in election.unserved
+            else f"{self._names[node]} cannot be reached."
+            for node in (*election.silent, *election.refused)
+        }
         return {**gone, **{node: answer.reason for node, answer in election.denied.items()}}
 
     def conclude(self, nodes: Collection[int], outcome: str, detail: str) -> None:
@@ -161,14 +177,22 @@ class Candidacy:
                 lacking.add(node, self._nodes[node])
         if not len(lacking):
             return {}
-        opened, errors, self._key = self._request.call(lacking, ANSWER_SECONDS)
-        self._sessions = {node: session for node, session in self._sessions.items() if session.alive} | opened
+        opened, errors, key = self._request.call(lacking, ANSWER_SECONDS)
+        kept = {node: session for node, session in self._sessions.items() if session.alive}
+        is_changed = self._key is not None and key.id != self._key.id
+        self._key, self._sessions = key, opened
+        if is_changed and kept:
+            # agents derive keys of the job from that of their session, which has to be one for all
+            for session in kept.values():
+                session.close()
+            return errors | self._call([node for node in nodes if node not in opened and node not in errors])
+        self._sessions = kept | opened
         return errors
 
     def _settle(self, actions: list[object], errors: dict[int, NetworkError]) -> Decision:
         # after the claims were made: the election counts what it has asked for
         for node, error in errors.items():
-            actions += self._feed(Missing(node, is_refusal(error)))
+            actions += self._feed(Missing(node, is_refusal(error), _why(error, self._nodes[node])))
         while True:
             for action in actions:
                 if isinstance(action, Settled):

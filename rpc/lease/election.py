@@ -100,10 +100,14 @@ class Said(Immutable):
 
 
 class Missing(Immutable):
-    """Event: a node cannot be asked, or is gone; it `refused` if its host says that nothing listens."""
+    """Event: a node cannot be asked, or is gone; it `refused` if its host says that nothing listens.
+
+    `why` says in words why an agent that answers does not serve us, as where it has another key.
+    """
 
     node: int
     refused: bool
+    why: str = ""
 
 
 # ---- actions
@@ -126,9 +130,9 @@ class Election(Machine):
     """Election with one driver and the nodes of one attempt, for as many rounds as it takes.
 
     `known_dead` are the nodes that granted it until they died (see the module). Attributes: `term`, the newest that was
-    claimed; `granted`, `denied`, `refused`, the answers of the last round; `deadline`, when to send the next Tick; `newer`,
-    after NEWER: the attempt from which the job goes on. Where it is unknown whether enough had agreed to one that another
-    driver has proposed, the nodes are asked to agree to it now.
+    claimed; `granted`, `denied`, `refused`, the answers of the last round; `unserved`, why agents that answer do not serve us;
+    `deadline`, when to send the next Tick; `newer`, after NEWER: the attempt from which the job goes on. Where it is unknown
+    whether enough had agreed to one that another driver has proposed, the nodes are asked to agree to it now.
 
     Args:
         candidate: this driver.
@@ -145,6 +149,7 @@ class Election(Machine):
         self.granted: dict[int, Granted] = {}
         self.denied: dict[int, Denied] = {}
         self.refused: set[int] = set()
+        self.unserved: dict[int, str] = {}
         self.newer: Newer | None = None
         self.deadline: float | None = None
         self._agreed: set[int] = set()
@@ -162,7 +167,7 @@ class Election(Machine):
     def _decide(self, event: object, now: float) -> list[object]:
         if isinstance(event, Ask):
             # answers of an earlier round may be out of date
-            self.granted, self.denied, self.refused = {}, {}, set()
+            self.granted, self.denied, self.refused, self.unserved = {}, {}, set(), {}
             self.newer = self._proposal = None
             self._claims, self._is_behind = 0, False
             return self._claim(set(event.nodes), now)
@@ -221,6 +226,8 @@ class Election(Machine):
         self.granted.pop(event.node, None)
         if event.refused:
             self.refused.add(event.node)
+        if event.why:
+            self.unserved[event.node] = event.why
 
     # ---- the decision
 
@@ -300,7 +307,10 @@ class Election(Machine):
 
     def describe(self, names: dict[int, str]) -> str:
         reasons = [f"{names[node]}: {answer.reason}." for node, answer in sorted(self.denied.items())]
-        silent = ", ".join(names[node] for node in self.silent)
+        for why in dict.fromkeys(self.unserved.values()):
+            told = ", ".join(names[node] for node in sorted(self.unserved) if self.unserved[node] == why)
+            reasons.append(f"{told}: {why.rstrip('.')}; it may be going on without us.")
+        silent = ", ".join(names[node] for node in self.silent if node not in self.unserved)
         if silent:
             reasons.append(f"{silent} cannot be reached, and may be going on without us.")
         gone = ", ".join(names[node] for node in sorted(self.refused - self._known_dead))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .diagnostics import gather_diagnostics as gather_diagnostics
     from .diagnostics import jobs_known as jobs_known
     from .diagnostics import list_jobs as list_jobs
+    from .diagnostics import refuse_busy as refuse_busy
     from .follower import Follower as Follower
     from .groups import pack_executable as pack_executable
     from .recovery import AGAIN as AGAIN
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 lazily(
     __name__,
     {
-        "diagnostics": "Diagnostics NodeDiagnostics gather_diagnostics jobs_known list_jobs",
+        "diagnostics": "Diagnostics NodeDiagnostics gather_diagnostics jobs_known list_jobs refuse_busy",
         "follower": "Follower",
         "groups": "pack_executable",
         "recovery": "AGAIN FAIL POLICIES REDUNDANT RESTART SHRINK WAIT Place Policy Recovery checked_policy places_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from network.errors import NetworkError, PeerLost, TimedOut
 from network.nodes import Address, NodeAssignment
 from network.request import Request
 
+from ..errors import NodeBusy
 from ..liveness.limits import DOWNLOAD_SECONDS, LIST_SECONDS
 from ..messages import FROM_AGENT, Examine, Jobs, ListJobs, Operation, operations, parse
 from ..support.logs import clean
@@ -156,6 +158,35 @@ def list_jobs(com: Controller) -> dict[int, list[Entry]]:
             if isinstance(said, Jobs):
                 found[received[0]] = list(said.entries)
     return found
+
+
+def refuse_busy(nodes: NodeAssignment) -> None:
+    """Ask the agents of all nodes whether they are free for a job, without a submission, which would leave its trace on those
+    that are.
+
+    Args:
+        nodes: the nodes.
+
+    Raises: NodeBusy naming the nodes with an agent that is busy, leaves, or cannot be reached; KeyFileError.
+    """
+    com, errors = Request().reach(nodes)
+    with com:
+        listed = list_jobs(com)
+        slots = {node: session.caps.get("slots") for node, session in com.sessions.items()}
+    told = {node: clean(str(error)).rstrip(".") for node, error in errors.items()}
+    for node, entries in listed.items():
+        running = [entry for entry in entries if entry.get("state") in ("starting", "running")]
+        room = slots.get(node)
+        if running and isinstance(room, int) and len(running) >= room:
+            # the oldest, as an agent that refuses a job names it
+            since = time.strftime("%H:%M:%S", time.localtime(running[0].get("started", 0.0)))
+            told[node] = f"busy with job '{clean(str(running[0].get('title')))}' since {since}"
+    reasons = []
+    for reason in dict.fromkeys(told[node] for node in sorted(told)):
+        names = [f"Node({node}) at {nodes[node]}" for node in sorted(told) if told[node] == reason]
+        reasons.append(f"{', '.join(names)}: {reason}")
+    if reasons:
+        raise NodeBusy(f"The job was not started: {'; '.join(reasons)}.")
 
 
 def jobs_known(com: Controller, jobs: Sequence[str]) -> list[set[str]]:

@@ -9,8 +9,6 @@ from typing import NamedTuple, TypeVar
 from network.clock import SleepingClock, SystemClock
 from network.controller import Controller
 from network.names import did_you_mean
-from network.nodes import NodeAssignment
-from network.request import Request
 
 from ..errors import SubmissionError
 from ..executable import Resources
@@ -97,12 +95,11 @@ def reconnect(com: Controller, job: str, nodes: Iterable[int]) -> None:
 
     Raises: NetworkError naming the agent that cannot be reached.
     """
-    wanted = NodeAssignment()
-    wanted.lives = com.lives
-    for node in nodes:
-        wanted.add(node, com.addresses[node])
-    # in place, as the program holds this controller
-    com.take_over(Request(key=com.key).request(wanted))
+    wanted = {node: com.addresses[node] for node in nodes}
+    again = com.again(wanted)
+    # the next attempt derives its keys from the one of these connections; in place, as the program holds this controller
+    com.key = again.key
+    com.take_over(again)
     for node in wanted:
         # queued, not sent: it leaves in front of the first order of the new attempt
         com.sessions[node].queue(StopNode(job, node, "It starts again.").to_value())

@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 
 from tqdm import tqdm
 
+from _psgd_packages import is_told, mark_told
 from network.transport import Waker
 
 from ..support.console import console_stream
@@ -353,7 +354,7 @@ def interrupted() -> KeyboardInterrupt:
     one.
     """
     error = KeyboardInterrupt()
-    vars(error)[_TOLD] = True
+    mark_told(error)
     # a hook of the program's own knows better how to show errors
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _show_untold
@@ -402,18 +403,17 @@ def telling(what: str | Callable[[], str], logger: logging.Logger, *, whole: boo
         _is_part.reset(before)
 
 
-_TOLD = "told"
 _is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
 
 
 def _was_told(error: BaseException | None, earlier: BaseException | None) -> bool:
     while error is not None and error is not earlier:
-        if vars(error).get(_TOLD):
+        if is_told(error):
             return True
         error = error.__context__
     return False
 
 
 def _show_untold(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    if not vars(error).get(_TOLD):
+    if not is_told(error):
         sys.__excepthook__(kind, error, traceback)

@@ -1,4 +1,4 @@
-"""Parser of command lines that suggests a near word for a misspelt option or choice."""
+"""Parser of command lines that takes options by their whole names, and suggests a near word for a misspelt one or a choice."""
 
 from __future__ import annotations
 
@@ -65,15 +65,17 @@ def port_number(text: str) -> int:
 
 
 class OptionParser(argparse.ArgumentParser):
-    """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words, and can show few of many options."""
+    """Parser of a command line (an `argparse.ArgumentParser`) that suggests near words, and can show few of many options. The
+    beginning of a long option does not stand for it.
+    """
 
     _hidden: Sequence[argparse.Action] = ()
+    _words: Sequence[str] = ()
+    """Words of the command line, while it is parsed."""
     meant: Mapping[str, str] = {}
     """Word that is no choice of an argument without a name: the choice to suggest in its place."""
     meant_options: Mapping[str, str] = {}
     """Word, without dashes, that is no option: the option to suggest in its place, "" where none is near though words are."""
-    in_full: Collection[str] = ()
-    """`dest` of options that no beginning of their names stands for, as argparse has it of others."""
     keeps_words = False
     """Whether `parse_args` returns as `words` also the whole command, as it can be given again in the same folder."""
 
@@ -112,7 +114,9 @@ class OptionParser(argparse.ArgumentParser):
             namespace: object that gets the options; None: a new one.
         """
         found: argparse.Namespace
+        self._words = sys.argv[1:] if args is None else args
         found, strange = self.parse_known_args(args, namespace)
+        self._words = ()
         if strange:
             joined = "".join(filter(None, map(self._near, strange))).replace("?; did you mean", ",")
             self.error(f"unrecognized arguments: {' '.join(strange)}{joined}")
@@ -129,9 +133,11 @@ class OptionParser(argparse.ArgumentParser):
             known = {**self.meant_options, **{name: text for name, (text, _) in options.items()}}
             # `--output` is far from `--out` by its letters
             longer = [name for name in options if len(name) > 2 and word.startswith(name)]
-            begun = self._begun_by(strange) if word not in known and strange.startswith("--") else ()
+            begun = super()._get_option_tuples(strange) if word not in known and strange.startswith("--") else ()
             if len(begun) > 1:
                 return f"; did you mean {self._or([self._form(action, text) for action, text, *_ in begun])}?"
+            if begun:
+                return f"; did you mean {begun[0][1]}?"
             near = did_you_mean(word, known, quoted=False, meant=known, least=_NEAR)
             return near or (f"; did you mean --{max(longer, key=len)}?" if longer and word not in known else "")
         # a value, unless it is the very name of an option, or a file that is named for one, as dnn.model for --model
@@ -141,13 +147,9 @@ class OptionParser(argparse.ArgumentParser):
         return f"; did you mean {text}?" if strange in options else f"; did you mean {text} {strange}?"
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:  # what a beginning may stand for
-        found = self._begun_by(option_string)
-        # several: argparse ends the program, also for a word that follows a script and is its own, and passes over the option
-        # that has just this letter; an unknown word is answered by `parse_args`
-        return [] if len(found) > 1 and option_string.startswith("--") else found
-
-    def _begun_by(self, word: str) -> list[Any]:
-        return [each for each in super()._get_option_tuples(word) if each[0].dest not in self.in_full]
+        # nothing: `--n 4`, for `-n 4`, would be `--no-code`, and what is short enough today is that of two options tomorrow;
+        # an unknown word is answered by `parse_args`. Without `allow_abbrev`, which would leave `_near` nothing to find
+        return [] if option_string.startswith("--") else super()._get_option_tuples(option_string)
 
     def _form(self, action: argparse.Action, text: str) -> str:
         """Return an option as it is written, with a word for its value."""
@@ -191,6 +193,11 @@ class OptionParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Complain by a `message`, and exit with status 2."""
+        # what is missing is often there, behind an option that is none; words behind a script are its own
+        if not any(action.nargs == argparse.REMAINDER for action in self._actions):
+            known = self._option_string_actions
+            strange = [word for word in self._words if word.startswith("--") and word.partition("=")[0] not in known]
+            message += "".join(f"; {word} is no option{near}" for word in strange[:1] if (near := self._near(word)))
         self.complain(message)
         raise SystemExit(2)
 

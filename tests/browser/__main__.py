@@ -1,10 +1,10 @@
 """`python -m tests.browser [FOLDER]`: real jobs, whose pages Chromium opens, as reports and live; pictures at 1280 and 400
 pixels, and what a printer would get of reports, go to FOLDER.
 
-A page fails when its console has a message, when it asks the network for anything, when it is wider than the window, or when a
-chart has no data, also with scripts switched off, where tables stand in place of charts. So do pages of the documentation,
-light and dark. The pictures are to be looked at. Needs Debian's chromium, node, playwright-core in $PLAYWRIGHT, and the site
-that `make docs` builds.
+A page fails when its console has a message, when it asks the network for anything, when it is wider than the window, when a
+text, also on paper, has a contrast to its ground below 4.5 (large ones 3), or when a chart has no data, also with scripts
+switched off, where tables stand in place of charts. So do pages of the documentation, light and dark. The pictures are to be
+looked at. Needs Debian's chromium, node, playwright-core in $PLAYWRIGHT, and the site that `make docs` builds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,13 @@ from tests.sources import ROOT
 
 SITE = ROOT / "site"
 _FEWEST_TABLES = 8  # of a page without scripts
-GUIDES = ("index", "docs/gallery", "docs/errors", "docs/reference/parallel_sgd.codec")
+GUIDES = (
+    "index",
+    "docs/gallery",
+    "docs/errors",
+    "docs/reference/parallel_sgd.codec",
+    "examples/notebooks/5-a-worker-dies.ipynb",
+)
 RANDOM = np.random.default_rng(3)
 X, Y = RANDOM.normal(size=(64 * 8 * 6, 20)).astype(np.float32), RANDOM.integers(0, 10, 64 * 8 * 6)
 

@@ -48,6 +48,37 @@ function spoiltTexts() {
   }
   return found;
 }
+// texts whose contrast to what is behind them is below that of WCAG AA: 3 for large ones, 4.5 for all others
+function paleTexts() {
+  const parts = colour => (colour.match(/[\d.]+/g) ?? []).map(Number), found = new Map();
+  const over = (front, back) => [0, 1, 2].map(part => front[part] * (front[3] ?? 1) + back[part] * (1 - (front[3] ?? 1)));
+  const light = colour => colour.map(value => value / 255).map(value => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, value, part) => sum + value * [0.2126, 0.7152, 0.0722][part], 0);
+  const behind = place => {
+    if (!place) return [255, 255, 255];
+    const style = getComputedStyle(place), ground = style.backgroundColor;
+    if (style.backgroundImage.includes("url(")) return null;
+    if (!ground.startsWith("rgb")) return behind(place.parentElement);
+    const colour = parts(ground);
+    if ((colour[3] ?? 1) >= 1) return colour;
+    const below = behind(place.parentElement);
+    return below && over(colour, below);
+  };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+    const place = text.parentElement, range = document.createRange();
+    range.selectNodeContents(text);
+    if (!text.data.trim() || place.closest("script, style, noscript, template") || range.getBoundingClientRect().width < 2
+        || !place.checkVisibility({visibilityProperty: true, opacityProperty: true})) continue;
+    const style = getComputedStyle(place), ground = behind(place), colour = place instanceof SVGElement ? style.fill : style.color;
+    if (!ground || !colour.startsWith("rgb")) continue;
+    const [one, other] = [light(over(parts(colour), ground)), light(ground.slice(0, 3))].sort((a, b) => b - a);
+    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+    const contrast = (one + 0.05) / (other + 0.05);
+    if (contrast < (large ? 3 : 4.5)) found.set(place.tagName + "." + place.className + " " + colour, contrast.toFixed(2) + ": " + text.data.trim().slice(0, 40));
+  }
+  return [...found].map(([place, text]) => "pale, " + place + " " + text);
+}
 await tab.goto(address, {waitUntil: "load"});
 // a live page has what there is to see with the states that follow
 const isLive = page.startsWith("http");
@@ -62,15 +93,16 @@ for (const width of [1280, 400]) {
   await tab.setViewportSize({width, height: 900});
   await tab.waitForTimeout(500);
   found.widths[width] = await tab.evaluate(() => document.documentElement.scrollWidth);
-  found.texts[width] = await tab.evaluate(spoiltTexts);
+  found.texts[width] = [...await tab.evaluate(spoiltTexts), ...await tab.evaluate(paleTexts)];
   await tab.screenshot({path: join(folder, `${name}-${width}.png`), fullPage: true});
 }
 // a sheet of A4 with the margins of a browser
-if (!isPlain && !isLive && await tab.locator("#data").count()) {
+if (!isPlain && !isLive) {
   await tab.emulateMedia({media: "print"});
   await tab.setViewportSize({width: 718, height: 900});
   await tab.waitForTimeout(500);
   found.widths[718] = await tab.evaluate(() => document.documentElement.scrollWidth);
+  found.texts[718] = await tab.evaluate(paleTexts);
   await tab.emulateMedia({media: null});  // "screen" would hold for the PDF, too
 }
 const wanted = more.filter(word => !["dark", "plain", "begin"].includes(word));

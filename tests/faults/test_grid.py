@@ -24,11 +24,12 @@ from .submitting import PAUSE_SECONDS, SimSubmitter
 NEXT_JOB_SECONDS = 5.0
 RUNNING_CELLS = [cell for cell in CELLS if cell.phase not in BEFORE_RUNNING and cell.role != "coordinator"]
 LATE_SECONDS = 1.0  # a crash is seen within it
-PHASE_WORDS = ("connect", "handshake", "answer", "canCommit", "preCommit", "doCommit", "phase '", "Its files have not come.")
+PHASE_WORDS = ("connect", "handshake", "answer", "canCommit", "preCommit", "doCommit", " batch", "Its files have not come.")
 BY_ITS_LAST_BEAT = re.compile(
     r"Node\(1\) at host1:\d+ is lost: its connection ended\. By its last heartbeat, \d+\.\d s before, "
     r"it was on \S+, process \d+, attempt 1, "
-    r"phase '(start|step|between|save|ended)', (epoch \d+, batch \d+|before the first batch)\."
+    r"((in|starting, before|between two batches, after|saving its state, after|ended, after) epoch \d+, batch \d+|"
+    r"before the first batch)\."
 )
 
 

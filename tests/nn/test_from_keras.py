@@ -108,6 +108,13 @@ def test_every_answer_exists() -> None:
         ("layer", "ELU", "nn.layer.Activation(nn.activation.ELU())"),
         ("function", "relu", "nn.activation.ReLU"),
         ("function", "reduce_mean", "nn.function.mean"),
+        ("function", "split", "slices, x[..., :n] and x[..., n:]"),
+        ("function", "abs", "nn.function.absolute"),
+        (
+            "function",
+            "arange",
+            "np.arange: arrays stand for values; learned positions are nn.layer.Parameter([steps, features])(x)",
+        ),
         ("layer", "Linear", "nn.layer.Dense"),
         ("layer", "Identity", "nn.layer.Activation(nn.activation.Linear())"),
         ("loss", "CrossEntropyLoss", "nn.loss.Cross_Entropy_With_Softmax"),
@@ -317,6 +324,29 @@ def test_a_class_for_another_library_is_told_what_to_define() -> None:
         Net()
     with pytest.raises(TypeError, match=r"^Count must define reset\(\), update\(\), .*; update_state\(\) is update\(\) here$"):
         Count()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            lambda: nn.Input((None,), dtype="int64"),
+            r"^Input\(\) has no argument 'dtype', but shape, name; inputs are numbers of any",
+        ),
+        (lambda: nn.Input(shape=(3,), batch_size=4), "'shape' is that of one sample$"),
+        (
+            lambda: nn.model.SequentialModel(layers=[nn.Input((4,))]),
+            r"got an Input; .* of the model: SequentialModel\(\[-1, 4\], layers\)$",
+        ),
+        (
+            lambda: nn.model.SequentialModel([-1, 4]).compile("sgd", lambda y, p: p),
+            r"; or give its value to add_loss\(\) of Model",
+        ),
+    ],
+)
+def test_what_programs_for_keras_begin_with_is_answered(call: Callable[[], object], told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -391,12 +391,24 @@ def test_an_answer_shows_the_line_of_the_user_and_none_of_ours_behind_the_call()
         model.compile("adam", "crossentropy")
     with pytest.raises(TypeError, match="'batch_size' must be a positive integer") as wrong_type:
         model.fit(np.ones((2, 4)), np.ones((2, 3)), batch_size="two")  # type: ignore[arg-type]
-    for caught in (wrong_loss, wrong_type):
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: 'absent\.model'") as wrong_file:
+        nn.model.Model.load("absent.model")
+    built = nn.model.SequentialModel([-1, 4], [nn.layer.Dense(3)])
+    built.setup("mse")
+    with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere'") as wrong_folder:
+        built.plot("nowhere/net.svg")
+    for caught in (wrong_loss, wrong_type, wrong_file, wrong_folder):
         assert frames_of(caught.value) == [own, "call"]
         assert caught.value.__cause__ is None and caught.value.__suppress_context__
     with pytest.raises(TypeError, match="Dense has no argument 'unit'") as wrong_argument:
         nn.layer.Dense(unit=3)  # type: ignore[call-arg]
     assert {*frames_of(wrong_argument.value)} == {own, "__call__"} and wrong_argument.value.__suppress_context__
+    with pytest.raises(TypeError, match="Dense 'units' must be a positive integer") as wrong_units:
+        nn.layer.Dense("three")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="got 'rleu'; did you mean 'relu'") as wrong_word:
+        nn.layer.Dense(3, "rleu")  # type: ignore[arg-type]
+    for made in (wrong_units, wrong_word):
+        assert {*frames_of(made.value)} == {own, "__call__"} and made.value.__cause__ is None
 
 
 def test_an_error_that_is_no_answer_shows_all() -> None:

@@ -342,6 +342,9 @@ def test_what_cannot_be_replaced_or_read_is_named(tmp_path: Path) -> None:
         read_file(tmp_path)
     with pytest.raises(FileNotFoundError):
         read_file(tmp_path / "missing")
+    (tmp_path / "digits.model").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory \(there is 'digits\.model'\): '.*/digts\.modle'$"):
+        read_file(tmp_path / "digts.modle")
     with open(tmp_path / "huge", "wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(ModelFileError, match="must have at most 2147483648 bytes, it has 1099511627776"):

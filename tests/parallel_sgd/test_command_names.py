@@ -297,3 +297,25 @@ def test_a_part_by_its_own_name_imports_no_others() -> None:
     """The record of each job asks for such names while its submitter waits: neither all forms nor names like it are needed."""
     done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_class_of_the_program_is_given_without_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a cell of a notebook: a text names classes of packages and files alone."""
+
+    class HalfPrecision(codecs.Plain):
+        """A codec of a notebook."""
+
+    class Half:
+        """No codec."""
+
+    for kind in (HalfPrecision, Half):
+        monkeypatch.setattr(sys.modules["__main__"], kind.__name__, kind, raising=False)
+    job = parallel_sgd.ParallelSGD(mlp(), Digits(), ImageCls())
+    with parallel_sgd.in_process(1) as nodes:
+        for text, remedy in (
+            ("halfprecision", "give it without quotes"),
+            ("Half", "derive it from Codec, and give it without quotes"),
+        ):
+            with pytest.raises(UnknownName) as told:
+                job.parallel(nodes, codec=text, verbose=0)
+            assert str(told.value) == f"'codec' {text!r} is a class of this program: {remedy}"

@@ -255,6 +255,15 @@ PRICES = 200_000.0 + 1000 * ROWS[:, :1]
             r"^The values to predict .* (199|200),\d{3}\. The transform NormalizeLabels\(\)",
         ),
         (of([4], 1, nn.loss.MSELoss()), parts(y=PRICES), nn.dataset.transforms.NormalizeLabels(), ""),
+        (of([4]), parts(1e-6 * ROWS), None, r"^Samples are far from .* number 1 \(\S+e-0[67]\), number 2 .* and 1 more\."),
+        (of([4]), parts(1e-6 * ROWS), nn.dataset.transforms.Normalize(), ""),
+        (of([4]), parts(ROWS * [1.0, 0.0, 1.0, 1.0]), None, ""),
+        (
+            of([4], 1, nn.loss.MSELoss()),
+            parts(y=1e-8 * ROWS[:, :1] + 5e-9),
+            None,
+            r"^The values to predict .*: \S+e-0[89]\. The",
+        ),
     ],
 )
 def test_numbers_that_are_too_large_are_told(
@@ -267,6 +276,39 @@ def test_numbers_that_are_too_large_are_told(
     check_data(model, data, transform, plan_of(IIDBlockAssignment(2), block_size=4), warn=heard.append)
     assert len(heard) == bool(words)
     assert re.search(words, "".join(heard)), heard
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+@pytest.mark.parametrize(
+    ("model", "data", "transform", "words"),
+    [
+        (of([4]), parts(y=0 * KINDS + 2), None, "the same label, 2: a model learns nothing from them but to answer so."),
+        (of([4]), parts(y=0 * KINDS), OneHot(3), "All 60 training samples have the same label, 0:"),
+        (of([4]), parts(y=np.eye(3, dtype=np.float32)[0 * KINDS + 1]), None, "the same label, class 1:"),
+        (of([4], 1, nn.loss.MSELoss()), parts(y=np.full((60, 1), 3.5)), None, "the same label, 3.5:"),
+        (of([4], 2, nn.loss.MSELoss()), parts(y=np.full((60, 2), 0.5)), None, "have the same label: a model"),
+        (of([4]), (ROWS, np.where(np.arange(60) == 59, 2, 0), ROWS, KINDS), None, ""),
+        (of([4]), (ROWS, KINDS, ROWS, 0 * KINDS), None, ""),
+    ],
+)
+def test_training_samples_of_one_class_are_told(
+    monkeypatch: pytest.MonkeyPatch, small: int, model: nn.model.Model, data: Any, transform: Any, words: str
+) -> None:
+    """Loss and accuracy of such a job look better and better."""
+    monkeypatch.setattr(compatibility, "_SMALL", small)
+    heard: list[str] = []
+    check_data(model, data, transform, plan_of(IIDBlockAssignment(2), block_size=2), warn=heard.append)
+    assert len(heard) == bool(words) and words in "".join(heard), heard
+
+
+def test_one_class_is_told_once_by_its_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = tmp_path / "fruit.csv"
+    table.write_text("size,kind\n" + "".join(f"0.{row},good\n" for row in range(10, 90)))
+    job = ParallelSGD(of([1], 2), CSVDataset(table, "kind"))
+    with in_process(2) as nodes:
+        job.parallel(nodes, epoch=2, block_size=8, directory=tmp_path)
+    told = [record.getMessage() for record in caplog.records if "same label" in record.getMessage()]
+    assert told == ["All 64 training samples have the same label, 'good': a model learns nothing from them but to answer so."]
 
 
 def test_numbers_that_are_too_large_go_by_the_names_of_a_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -38,3 +38,10 @@ def test_an_agent_that_has_not_heard_of_a_new_attempt_is_reached() -> None:
     assert rows(first, second) == [(0, 1, "pc0:1", "starting"), (1, 0, "pc1:1", "failed")]
     left = [entry(1, 0, [0, 1], "failed", "left")]
     assert (1, 1, "", "not reached") in rows(first, left)
+
+
+def test_agents_that_have_refused_a_job_are_no_lost_nodes() -> None:
+    """Of three agents two were busy, so that the third one was told to forget the job."""
+    assert rows([], [], [entry(2, 0, [0, 1, 2], "aborted")]) == [(2, 0, "pc2:1", "aborted")]
+    started = [entry(0, 0, [0, 1], "failed"), entry(0, 1, [0, 1], "aborted")]
+    assert rows(started[1:]) == [(0, 1, "pc0:1", "aborted")], "an attempt that did not begin tells of no other node"

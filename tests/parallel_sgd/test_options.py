@@ -447,7 +447,18 @@ DATA = nn.dataset.Digits()
         ),
         (
             lambda: ParallelSGD.parallel(None),
-            *(TypeError, r"^parallel\(\) needs the argument 'nodes'; its arguments are nodes, redundancy, "),
+            *(
+                TypeError,
+                r"^parallel\(\) needs 'nodes', from parallel_sgd\.local_workers\(2\), in_process\(2\) or parse_worker\(\)$",
+            ),
+        ),
+        (
+            lambda: ParallelSGD.parallel(None, *range(30)),
+            *(TypeError, r"^parallel\(\) takes at most \d+ arguments without a name, got 30; .* nodes, .* and \d+ more$"),
+        ),
+        (
+            lambda: ParallelSGD(mlp(), nn.dataset.Digits(), ImageCls()).parallel(in_process(1), directory=r"C:\\runs"),
+            *(ValueError, r"'directory' must be a path as this system writes it, .* in WSL it is '/mnt/c/runs'$"),
         ),
         (
             lambda: parse_worker(4, "my.json"),

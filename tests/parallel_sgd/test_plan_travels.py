@@ -24,6 +24,7 @@ from parallel_sgd import ParallelSGD, in_process
 from parallel_sgd.options.forms import Weights
 from parallel_sgd.profiles import FixedBlockAssignment
 from parallel_sgd.record.verification import rows_that_differ
+from tests.parallel_sgd.record.test_certificate import edit, sealed_again
 from tests.statements import covers
 
 ROW = {"city": "Bern", "area": "120,5", "built": "1999-02-01", "kind": "small"}
@@ -71,6 +72,58 @@ def commanded(capsys, *arguments):
     code = main(list(map(str, arguments)))
     said = capsys.readouterr()
     return code, said.out, said.err
+
+
+def test_predicted_columns_have_the_names_of_the_labels_and_scaled_figures_say_so(capsys):
+    """Several labels were `prediction_0`, .., and a mean error of 0.09 of a price in hundreds of thousands told no unit."""
+    draws = np.random.default_rng(0)
+    x = draws.normal(size=(60, 2))
+    lines = ["a,b,cheap,dear"] + [f"{a:.4f},{b:.4f},{100 * a:.3f},{5e5 + 1e5 * b:.1f}" for a, b in x]
+    Path("prices.csv").write_text("\n".join(lines) + "\n")
+    data = CSVDataset("prices.csv", ["cheap", "dear"], label_kind="number")
+    model = nn.model.SequentialModel([-1, 2], [Dense(2)])
+    model.setup("mse", "mae")
+    scaled = NormalizeLabels.of(data)
+    model.save("prices.model", inputs=[data, scaled])
+    code, out, _ = commanded(capsys, "predict", "prices.model", "prices.csv")
+    header, *rows = csv.reader(out.splitlines())
+    assert code == 0 and header == ["cheap", "dear"]
+    table = np.loadtxt("prices.csv", delimiter=",", skiprows=1)
+    predicted = np.array(rows, float)
+    sizes = np.asarray(scaled.std).reshape(-1)
+    error = (np.abs(predicted - table[:, 2:]) / sizes).mean()
+    code, out, _ = commanded(capsys, "evaluate", "prices.model", "prices.csv")
+    first, second = out.splitlines()
+    assert code == 0 and abs(float(first.rpartition("mae ")[2]) / error - 1) < 1e-4
+    assert second == (
+        f"They are of scaled labels, of which 1 is {sizes[0]:.6g} of 'cheap' and {sizes[1]:.6g} of 'dear'; 'psgd predict' "
+        "gives values as the file has them."
+    )
+    model.save("plain.model", inputs=data)
+    assert commanded(capsys, "evaluate", "plain.model", "prices.csv")[1].count("\n") == 1
+
+
+def test_samples_that_a_transform_makes_are_counted(capsys, caplog):
+    """Windows of 24 of 80 rows are 57, of which 800 said nothing; `verify` takes runs of releases that told the rows alone."""
+    caplog.set_level("INFO")
+    Path("tides.csv").write_text("hour,level\n" + "".join(f"{5 + hour},{hour % 12 / 6 - 1}\n" for hour in range(100)))
+    data = CSVDataset("tides.csv", "level", label_kind="number", split="last")
+    model = nn.model.SequentialModel([-1, 24, 2], [nn.layer.Flatten(), Dense(1)])
+    model.setup("mse")
+    job = ParallelSGD(model, data, Windows(24, past=True).add(Normalize()))
+    result = job.parallel(in_process(2), epochs=1, block_size=8)
+    made = Windows(24, past=True)(*data.load())
+    words = f"80 training and 20 test samples ({len(made[0])} and {len(made[2])} after the transform)"
+    assert words.startswith("80 training and 20 test samples (56 and 20")
+    assert sum(words in each for each in caplog.messages) == 1
+    assert len(result.history.steps) == -(-len(made[0]) // 16)
+    told = json.loads((result.folder / "outcome.json").read_text())["settings"]["data"]
+    assert told.endswith(f", {words}")
+    assert commanded(capsys, "verify", "runs/latest")[0] == 0
+    edit(result.folder / "outcome.json", lambda content: content["settings"].update(data=told.partition(" (")[0]))
+    sealed_again(result.folder)
+    code, _, said = commanded(capsys, "verify", "runs/latest")
+    assert code == 0, said
 
 
 @covers("DAT-2")

@@ -118,7 +118,7 @@ CUT = verdict(2, "cut", batch=1, seconds=2.3)
         (
             {0: ("failed", LATE), 1: ("failed", STUCK.reason)},
             *([crashed(0, LATE), STUCK], [1, 0], None),
-            "Job j1 failed, first Node(1) on beta, process 12, attempt 1, phase 'step', epoch 2, batch 3. "
+            "Job j1 failed, first Node(1) on beta, process 12, attempt 1, in epoch 2, batch 3. "
             "Node(1) failed: Stuck, silent for 10.1 s. Node(0) failed: TimeoutError: waited 10 s.",
         ),
         # an agent that is gone leaves no verdict; those of nodes that lost it are not the cause

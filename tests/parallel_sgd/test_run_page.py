@@ -435,6 +435,10 @@ def test_tables_that_are_cut_off_or_something_else_make_a_page_nevertheless(
     for path in [*folder.rglob("*.csv"), folder / "outcome.json", folder / "job.json"]:
         path.write_text(spoil(path.read_text("utf-8")), "utf-8")
     assert run_page.write_report(folder) == result.report
+    assert run_page.write_report(str(folder)) == result.report
+    assert run_page.RunRecords.read(f"{folder}/").batches == run_page.RunRecords.read(folder).batches
+    with pytest.raises(NotADirectoryError, match="No folder of a run: 'nowhere'"):
+        run_page.write_report("nowhere")
     assert [name for name, tag in Page(folder / "report.html").ids.items() if tag == "section"][:3] == [
         "story",
         "result",

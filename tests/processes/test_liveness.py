@@ -161,9 +161,9 @@ def test_stopped_and_continued(trio: Cluster, tmp_path: Path, caplog: pytest.Log
     if verdicts:  # it was continued later than it should have been
         in_time(verdicts[0].seconds, STALL)
     assert sorted(results) == [0, 1, 2] and verdicts == []
-    told = [record.getMessage() for record in caplog.records if "Node(1), epoch 2, batch 3" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "Node(1), in epoch 2, batch 3" in record.getMessage()]
     assert len(told) == 2 and "recovered after 1." in told[1]
-    silent = re.search(r"silent for (\d\.\d) s in phase 'step'", told[0])
+    silent = re.search(r"in epoch \d, batch \d: silent for (\d\.\d) s", told[0])
     assert silent is not None and STALL / 2 <= float(silent[1]) < STALL
 
 

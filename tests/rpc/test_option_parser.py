@@ -41,6 +41,13 @@ def make() -> OptionParser:
         ("shape ring", "unrecognized arguments: shape ring; did you mean --shape?"),
         ("my.shape", "unrecognized arguments: my.shape; did you mean --shape my.shape?"),
         ("my.quiet", "unrecognized arguments: my.quiet"),
+        (
+            "--count two --form ring",
+            "argument --count: must be an integer, got 'two'; --form is no option; did you mean --shape?",
+        ),
+        ("--qui", "unrecognized arguments: --qui; did you mean --quiet?"),
+        ("--s ring", "unrecognized arguments: --s ring; did you mean --shape {ring,star} or --size WIDTH HEIGHT?"),
+        ("--weigh=3", "unrecognized arguments: --weigh=3; did you mean --weight?"),
     ],
 )
 def test_what_is_misspelt_is_told_alike_by_every_version_of_python(

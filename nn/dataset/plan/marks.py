@@ -31,10 +31,12 @@ def check_delimiter(owner: str, delimiter: object) -> str:
 
     Args:
         owner: names the data set in the error.
-        delimiter: the mark, as it was given.
+        delimiter: the mark, as it was given; ``\\t`` in two characters, as a shell gives it, is a tab.
 
     Raises ValueError unless it is one usable character.
     """
+    if isinstance(delimiter, str) and delimiter == r"\t":
+        return "\t"
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise ValueError(f"{owner} 'delimiter' must be one character, no quote and no line end, got {str(delimiter)[:80]!r}")
     return delimiter

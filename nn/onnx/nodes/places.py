@@ -43,7 +43,7 @@ def one_hot_rows(call: Call) -> Operand:
     rank = len(x.shape) + 1
     axis = call.axis(call.given.get("axis", -1), rank)
     bounded((depth,))
-    # Places are counted from behind, too.
+    # Places are counted from behind, too. ONNX says so from version 11 on; onnxruntime does it in version 9 as well.
     named = call.builder.shaped(x + (x < 0) * depth, [*x.shape[:axis], 1, *x.shape[axis:]])
     found = function.equal(named, np.arange(depth).reshape(-1, *[1] * (rank - 1 - axis)))
     return found if (off, on) == (0, 1) else found * (on - off) + off

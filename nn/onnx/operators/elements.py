@@ -68,8 +68,14 @@ FUNCTIONS: Mapping[type[Operation], Function] = MappingProxyType({
     Flip: lambda out, x, found: x,
     operation.Absolute: _operator("Abs"),
     operation.DropoutOperation: lambda out, x, found: x,
+    operation.Arccos: _operator("Acos"),
+    operation.Arccosh: _operator("Acosh"),
+    operation.Arcsin: _operator("Asin"),
+    operation.Arcsinh: _operator("Asinh"),
     operation.Arctan: _operator("Atan"),
+    operation.Arctanh: _operator("Atanh"),
     operation.Cos: _operator("Cos"),
+    operation.Cosh: _operator("Cosh"),
     operation.Erf: _operator("Erf"),
     operation.Exp: _operator("Exp"),
     operation.GaussianDropoutOperation: lambda out, x, found: x,
@@ -78,9 +84,11 @@ FUNCTIONS: Mapping[type[Operation], Function] = MappingProxyType({
     operation.Negative: _operator("Neg"),
     operation.Rounding: _rounded,
     operation.Sin: _operator("Sin"),
+    operation.Sinh: _operator("Sinh"),
     operation.Sqrt: _operator("Sqrt"),
     operation.Square: lambda out, x, found: out.add("Mul", x, x),
     operation.StopGradient: lambda out, x, found: x,
+    operation.Tan: _operator("Tan"),
 })  # fmt: skip
 """Functions of single elements, which any order of the axes suits."""
 

@@ -1,4 +1,5 @@
-"""Convolution: its definition (`operation`), the map back (`transposed`), and its ways (`im2col`, `winograd`, `depthwise`)."""
+"""Convolution: its definition (`operation`), the map back (`transposed`), and its ways (`im2col`, `winograd`, `depthwise`,
+`banded`)."""
 
 from typing import TYPE_CHECKING
 

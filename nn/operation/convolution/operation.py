@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import BATCH, Array, Shape
+from nn.operation.convolution.banded import Banded
 from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Method, Problem
@@ -30,9 +31,10 @@ class Convolution(Operation):
         groups: number of groups.
         dilations: cells of x from one cell of the kernel to the next, along each axis; default: 1.
 
-    It adds the bias while the numbers are in the cache. Kernels of one channel and one filter are computed by `Depthwise`,
-    those of 2 to 5 cells each way that move by 1 over at least 16 channels, to at least 16 filters, by `Winograd`, and all
-    else by `Im2Col`: the shapes decide, not the data.
+    It adds the bias while the numbers are in the cache. Kernels of one channel and one filter are computed by `Depthwise`, or
+    by `Banded` where they move by 1 over short rows and the BLAS multiplies small matrices fast; those of 2 to 5 cells each way
+    that move by 1 over at least 16 channels, to at least 16 filters, by `Winograd`, and all else by `Im2Col`: the shapes and
+    the kernels of the BLAS decide, not the data.
     """
 
     multiplies: ClassVar[bool] = True
@@ -73,7 +75,7 @@ class Convolution(Operation):
         problem = Problem(
             shapes[0][0], rows, columns, shapes[0][-1], output[-1], self.groups, len(shapes) > 2, self.rectified, dtype
         )
-        kind = next((each for each in (Depthwise, Winograd) if each.suits(problem)), Im2Col)
+        kind = next((each for each in (Banded, Depthwise, Winograd) if each.suits(problem)), Im2Col)
         self._lies = kind is Depthwise and len(shapes[0]) == 3
         if self._lies:
             # It works along rows, so to it a sequence is an image of height 1.

@@ -64,6 +64,7 @@ class LSTMOperation(FeatureMajor):
             squashed = self._lasting.empty((kept, units, batch), dtype)
             self._pair = self.scratch.empty((2 * units, batch), dtype)
             self._product = self._pair[:units]
+            self._adds = self.adding_steps(self._dz, slice(None))
         else:
             # Prediction has read f when it comes to tanh(c), and g when it divides g: fewer arrays leave more of the cache.
             squashed, self._product = gates[:, units : 2 * units], gates[0, 2 * units : 3 * units]
@@ -76,7 +77,7 @@ class LSTMOperation(FeatureMajor):
             # What a state of 0 adds to the gates need not be computed.
             rows = slice(None) if t or self.given else slice(self._state_rows.start)
             gate_views = (gates[slot], both, i, f, g, o, before, after, squashed[slot])
-            factors = (self._packed[rows].T, self._slab[t, rows])
+            factors = (self._turned[:, rows], self._slab[t, rows])
             self._steps.append(_LSTMStep(*factors, *gate_views, self._states[t], self._states[t + 1], absent))
         if self.training and self.masked:
             self._held_h, self._held_c = (self.scratch.empty((units, batch), dtype) for _ in range(2))
@@ -120,38 +121,35 @@ class LSTMOperation(FeatureMajor):
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         _, kernel, recurrent, *_ = inputs
         (for_x, *for_variables), for_mask, for_states = self.apart(wanted) if self._further else (wanted, (), ())
-        # Inputs of a window are copied only where a variable is trained.
         trained = any(target is not None for target in for_variables)
         self._dh.fill(0)
+        self._total.fill(0)
         if self.with_cell:
             np.copyto(self._carry, gradient[:, -1].T)
         else:
             self._carry.fill(0)
-        for window in self._windows:
-            for t in reversed(range(window.start, window.stop)):
-                self.add_incoming(gradient, t, self._dh)
-                absent = self._steps[t].absent
+        for t in reversed(range(self._time)):
+            self.add_incoming(gradient, t, self._dh)
+            absent = self._steps[t].absent
+            if absent is not None:
+                np.copyto(self._held_h, self._dh)
+                np.copyto(self._held_c, self._carry)
+            self._step_back(self._steps[t])
+            if absent is not None:
+                # The states went past this step, and so do their gradients.
+                np.copyto(self._dz, 0, where=absent)
+                np.copyto(self._carry, self._held_c, where=absent)
+            # A state before the first step that is not given is a constant 0.
+            if t or for_states:
+                np.matmul(recurrent, self._dz, self._dh)
+                if self._seen:
+                    np.multiply(self._dh, self._drop, self._dh)
                 if absent is not None:
-                    np.copyto(self._held_h, self._dh)
-                    np.copyto(self._held_c, self._carry)
-                self._step_back(self._steps[t])
-                if absent is not None:
-                    # The states went past this step, and so do their gradients.
-                    np.copyto(self._dz, 0, where=absent)
-                    np.copyto(self._carry, self._held_c, where=absent)
-                window.take_gradient(t, self._dz)
-                # A state before the first step that is not given is a constant 0.
-                if t or for_states:
-                    np.matmul(recurrent, self._dz, self._dh)
-                    if self._seen:
-                        np.multiply(self._dh, self._drop, self._dh)
-                    if absent is not None:
-                        np.add(self._dh, self._held_h, out=self._dh, where=absent)
+                    np.add(self._dh, self._held_h, out=self._dh, where=absent)
             if trained:
-                window.take_inputs(self._slab)
-                self.accumulate(window, slice(None), window.gradients)
+                self._adds[t]()
             if for_x is not None:
-                self.write_x_gradient(kernel, window.gradients, window, for_x)
+                self.write_x_gradient(kernel, self._dz, for_x[:, t])
         self.write_variables(for_variables)
         if self._further:
             self.write_first(for_states, self._dh, self._carry)
@@ -227,6 +225,12 @@ class GRUOperation(FeatureMajor):
             absent = None if self._absent is None else self._absent[t]
             self._steps.append(_GRUStep(x, joined, gates[slot], both, z, r, g, recurrent[slot], before, h, absent))
         self._product = self.scratch.empty((3 * units, batch), dtype)
+        if self.training:
+            gradients, first = self._dz[: 3 * units], self._first
+            self._add_joined, self._add_x = (
+                self.adding_steps(gradients, slice(first, None)),
+                self.adding_steps(gradients, slice(first)),
+            )
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         self.read(*(self.apart(inputs) if self._further else (inputs, (), ())))
@@ -236,7 +240,7 @@ class GRUOperation(FeatureMajor):
         self.write_states(out)
 
     def _read_steps(self) -> None:
-        for_x, for_h = self._packed[: self._first].T, self._packed[self._first :].T
+        for_x, for_h = self._turned[:, : self._first], self._turned[:, self._first :]
         product, units = self._product, self._units
         both, candidate, space = product[: 2 * units], product[2 * units :], product[:units]
         for number, step in enumerate(self._steps, start=1):
@@ -263,33 +267,31 @@ class GRUOperation(FeatureMajor):
         (for_x, *for_variables), for_mask, for_states = self.apart(wanted) if self._further else (wanted, (), ())
         units, trained = self._units, any(target is not None for target in for_variables)
         self._dh.fill(0)
-        for window in self._windows:
-            for t in reversed(range(window.start, window.stop)):
-                self.add_incoming(gradient, t, self._dh)
-                self._step_back(self._steps[t])
-                absent = self._steps[t].absent
-                if absent is not None:
-                    # The state went past this step, and so does its gradient.
-                    np.copyto(self._dz, 0, where=absent)
-                    np.copyto(self._carry, self._dh, where=absent)
-                window.take_gradient(t, self._dz)
-                # A state before the first step that is not given is a constant 0.
-                if t or for_states:
-                    np.matmul(recurrent, self._dz[: 3 * units], out=self._dh)
-                    if self._seen:
-                        np.multiply(self._dh, self._drop, out=self._dh)
-                    np.add(self._dh, self._carry, out=self._dh)
-            gates, candidate = window.gradients[: 3 * units], window.gradients[3 * units :]
+        self._total.fill(0)
+        gates, candidate = self._dz[: 3 * units], self._dz[3 * units :]
+        for t in reversed(range(self._time)):
+            self.add_incoming(gradient, t, self._dh)
+            self._step_back(self._steps[t])
+            absent = self._steps[t].absent
+            if absent is not None:
+                # The state went past this step, and so does its gradient.
+                np.copyto(self._dz, 0, where=absent)
+                np.copyto(self._carry, self._dh, where=absent)
+            # A state before the first step that is not given is a constant 0.
+            if t or for_states:
+                np.matmul(recurrent, gates, out=self._dh)
+                if self._seen:
+                    np.multiply(self._dh, self._drop, out=self._dh)
+                np.add(self._dh, self._carry, out=self._dh)
             if trained:
-                window.take_inputs(self._slab)
                 # While `gates` still has the candidate's recurrent part, which the recurrent kernel and its bias see.
-                self.accumulate(window, slice(self._first, None), gates)
+                self._add_joined[t]()
             # what x is multiplied by goes to the candidate directly, not through the reset gate
             np.copyto(gates[2 * units :], candidate)
             if trained:
-                self.accumulate(window, slice(self._first), gates)
+                self._add_x[t]()
             if for_x is not None:
-                self.write_x_gradient(kernel, gates, window, for_x)
+                self.write_x_gradient(kernel, gates, for_x[:, t])
         self.write_variables(for_variables)
         if self._further:
             self.write_first(for_states, self._dh)

@@ -1,16 +1,17 @@
-"""Common parts of recurrent operations: their inputs, which outputs are wanted, and products over many steps."""
+"""Common parts of recurrent operations: their inputs, which outputs are wanted, and gradients that are sums over the steps."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from nn.arrays import BATCH, LENGTH, Array, Scratch, Shape
+from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.operation.operation import Mode, Operation, batch_leads
 from nn.random import keyed
+from nn.threads import adding_product_of_rows, transpose
 
 
 class Recurrence(Operation, ABC):
@@ -160,11 +161,13 @@ class FeatureMajor(Recurrence):
         self._scale = np.full(columns, -1, dtype)
         self._scale[2 * units : 3 * units] = 1
         self._packed = self.scratch.empty((rows, columns), dtype)
+        # Turned once, as the product of each step would turn it.
+        self._turned = self.scratch.empty((columns, rows), dtype)
         if self.training:
             self._prepare_backward(rows, dtype)
 
     def _prepare_backward(self, rows: int, dtype: np.dtype[Any]) -> None:
-        """Make room for the gradients of a step and of the variables and, for some steps, for those of x.
+        """Make room for the gradients of a step, of its x, and of the variables.
 
         Those of a step are dz, four blocks of `units` rows, that of its state, dh, and the part that goes straight to the step
         before.
@@ -172,9 +175,9 @@ class FeatureMajor(Recurrence):
         gradients = 4 * self._units
         self._dh, self._carry = (self.scratch.empty((self._units, self._batch), dtype) for _ in range(2))
         self._dz = self.scratch.empty((gradients, self._batch), dtype)
-        self._total, self._part = (self.scratch.empty(self._packed.shape, dtype) for _ in range(2))
-        self._windows = windows(self._time, self._batch, rows, gradients, dtype, self.scratch)
-        self._x_gradient = self.scratch.empty((self._features * self._windows[-1].columns,), dtype)
+        # Turned as `_turned` is: the product of a step adds to it, and reads both factors as they lie.
+        self._total = self.scratch.empty(self._turned.shape, dtype)
+        self._x_gradient = self.scratch.empty((self._features, self._batch), dtype)
 
     def read(self, variables: Sequence[Array], mask: Sequence[Array], states: Sequence[Array]) -> None:
         """Copy x and the first state into the slab, and the variables into `packed`."""
@@ -198,6 +201,7 @@ class FeatureMajor(Recurrence):
         # The second bias, if there is one, has the last row.
         for row, values in zip((self._features, -1), bias[0].reshape(self.biases, -1) if bias else (), strict=False):
             np.multiply(values, self._scale, out=self._packed[row])
+        transpose(self._packed, self._turned)
 
     def show(self, step: int) -> None:
         """Have the recurrent product see the state before a step without the units that are dropped."""
@@ -219,33 +223,33 @@ class FeatureMajor(Recurrence):
         if incoming is not None:
             np.add(total, incoming.T, out=total)
 
-    def accumulate(self, window: Window, rows: slice, gradients: Array) -> None:
-        """Add inputs @ gradients^T of a window to the gradient of some rows of `packed`; the first window overwrites it."""
-        # The windows come last in time first.
-        first = window is self._windows[0]
-        total, part = self._total[rows], self._part[rows]
-        np.matmul(window.inputs[rows], gradients.T, out=total if first else part)
-        if not first:
-            np.add(total, part, out=total)
+    def adding_steps(self, gradients: Array, rows: slice) -> list[Callable[[], None]]:
+        """Return for each step a function that adds gradients @ inputs^T of the step to the gradient of the variables.
 
-    def write_x_gradient(self, kernel: Array, gradients: Array, window: Window, target: Array) -> None:
-        """Write kernel @ gradients, (features, time * batch), for the steps of a window into the gradient of x."""
-        # The earliest window may be shorter.
-        found = self._x_gradient[: self._features * window.columns].reshape(self._features, -1)
-        np.matmul(kernel, gradients, out=found)
-        part = target[:, window.start : window.stop].transpose(2, 1, 0)
-        np.copyto(part, found.reshape(self._features, -1, self._batch))
+        The BLAS adds a step's product to the sum in the time of the product: one over many steps at once would first copy what
+        they have, and is no faster.
+
+        Args:
+            gradients: of a step, as many rows as the variables have columns.
+            rows: of the slab, which these gradients belong to.
+        """
+        return [adding_product_of_rows(gradients, step[rows], self._total[:, rows]) for step in self._slab[:-1]]
+
+    def write_x_gradient(self, kernel: Array, gradients: Array, target: Array) -> None:
+        """Write kernel @ gradients of a step into the gradient of its x, (batch, features)."""
+        np.matmul(kernel, gradients, self._x_gradient)
+        np.copyto(target, self._x_gradient.T)
 
     def write_variables(self, wanted: Sequence[Array | None]) -> None:
         """Write the gradients of those variables that need one."""
         for target, rows in zip(wanted, (slice(self._features), self._state_rows), strict=False):
             if target is not None:
                 # Not scaled: the gradients of a step are those of the pre-activations, before the signs of the columns.
-                np.copyto(target, self._total[rows])
+                transpose(self._total[:, rows], target)
         for target in wanted[2:]:
             if target is not None:
                 for row, values in zip((self._features, -1), target.reshape(self.biases, -1), strict=False):
-                    np.copyto(values, self._total[row])
+                    np.copyto(values, self._total[:, row])
 
 
 class Dropping(Recurrence):
@@ -289,47 +293,3 @@ def clear(wanted: Sequence[Array | None]) -> None:
     for target in wanted:
         if target is not None:
             target.fill(0)
-
-
-COLUMNS = 512
-"""Steps times samples in a window: with this length matrix products run at full speed, and the window stays in the cache."""
-
-
-class Window:
-    """The steps `start` to `stop` in backward: `inputs` (rows, time * batch) of the steps and `gradients` of their results.
-
-    The gradient of a kernel is a sum over steps and samples, so for a window it is one product of two matrices.
-    """
-
-    def __init__(self, start: int, stop: int, batch: int, inputs: Array, gradients: Array) -> None:
-        self.start, self.stop = start, stop
-        self.columns = (stop - start) * batch
-        # Windows share their memory; the earliest one may be shorter.
-        self.inputs = _narrow(inputs, self.columns)
-        self.gradients = _narrow(gradients, self.columns)
-        self._by_step = self.inputs.reshape(len(inputs), stop - start, batch).swapaxes(0, 1)
-        self._steps = list(self.gradients.reshape(len(gradients), stop - start, batch).swapaxes(0, 1))
-
-    def take_inputs(self, slab: Array) -> None:
-        """Copy the inputs of all steps of the window from the whole history (time, rows, batch)."""
-        np.copyto(self._by_step, slab[self.start : self.stop])
-
-    def take_gradient(self, step: int, gradient: Array) -> None:
-        """Copy the gradient (rows, batch) of one step."""
-        np.copyto(self._steps[step - self.start], gradient)
-
-
-def windows(time: int, batch: int, inputs: int, gradients: int, dtype: np.dtype[Any], scratch: Scratch) -> list[Window]:
-    """Return the windows that cover all steps, the last in time first; they share their memory."""
-    length = min(time, max(1, COLUMNS // batch))
-    columns = length * batch
-    left, right = scratch.empty((inputs, columns), dtype), scratch.empty((gradients, columns), dtype)
-    starts = range(0, time, length)
-    # Backward goes from the last step to the first.
-    return [Window(start, min(start + length, time), batch, left, right) for start in reversed(starts)]
-
-
-def _narrow(memory: Array, columns: int) -> Array:
-    """Return a contiguous matrix of as many rows at the beginning of the same memory."""
-    narrow: Array = memory.reshape(-1)[: len(memory) * columns].reshape(len(memory), columns)
-    return narrow

@@ -178,6 +178,9 @@ def test_where_the_test_part_of_an_npz_file_comes_from(files, monkeypatch):
         NpzDataset("nowhere.npz").load()
     Path("data").mkdir()
     Path("data/rows.csv").write_text("a,b\n1,2\n")
+    told = r"finds no file 'C:\\\\Users\\\\me\\\\rows.csv'.* no letters; in WSL it is '/mnt/c/Users/me/rows.csv'$"
+    with pytest.raises(FileNotFoundError, match=told):
+        CSVDataset(r"C:\Users\me\rows.csv", "label").load()
     with pytest.raises(FileNotFoundError, match=r"finds no file 'data\\\\rows.csv'.*; did you mean 'data/rows.csv'\?$"):
         CSVDataset("data\\rows.csv", "b").load()
 

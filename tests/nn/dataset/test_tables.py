@@ -342,6 +342,8 @@ def test_texts_become_class_numbers_in_sorted_order():
 
 def test_spellings_of_a_table():
     """A byte order mark, CRLF, quotes, blanks, empty lines, another delimiter, no line end at the end; other encodings."""
+    tabs = "a\tb\tkind\n1\t2\t0\n-3.5\t4\t1"
+    assert np.array_equal(joined(load(tabs, delimiter="\t"))[0], joined(load(tabs, delimiter=r"\t"))[0]), "as a shell gives it"
     x, y = joined(load('\ufeff"a"; b ;kind\r\n\r\n" 1";2e0;0\r\n-3.5;+4;1', delimiter=";", test_fraction=0.5))
     assert (x.tolist(), y.tolist()) == ([[-3.5, 4], [1, 2]], [1, 0])
     assert joined(load("a,kind\n1,Zürich\n2,Bern\n".encode("latin-1"), encoding="latin-1"))[1].tolist() == [1, 0]

@@ -8,6 +8,7 @@ import pytest
 import nn
 from nn.arrays import Array, OwnMemory, Shape
 from nn.layer import AveragePool, Conv2D, GlobalAveragePool, MaxPool
+from nn.operation.convolution.banded import Banded
 from nn.operation.convolution.depthwise import Depthwise
 from nn.operation.convolution.im2col import Im2Col
 from nn.operation.convolution.problem import Problem
@@ -129,6 +130,80 @@ def test_sums_over_cells_and_tiles_of_cells_that_are_apart_agree_with_products_o
     for others in found[1:]:
         for first, other in zip(found[0], others, strict=True):
             np.testing.assert_allclose(other, first, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("images", [1, 5])
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (Window(9, 3, 1, 1, 1), Window(16, 3, 1, 1, 1)),
+        (Window(6, 3, 1, 0, 0), Window(12, 3, 1, 0, 2)),
+        (Window(7, 4, 1, 3, 3), Window(12, 3, 1, 2, 0, 2)),
+        (Window(8, 2, 1, 0, 1), Window(11, 2, 1, 5, 1)),
+        (Window(5, 5, 1, 2, 1), Window(21, 4, 1, 0, 0, 3)),
+        (Window(4, 1, 1, 0, 0), Window(13, 5, 1, 2, 2)),
+    ],
+)
+@pytest.mark.parametrize("rectified", [False, True])
+def test_products_with_bands_agree_with_sums_over_cells(
+    monkeypatch: pytest.MonkeyPatch, images: int, rows: Window, columns: Window, rectified: bool
+) -> None:
+    """In blocks of one image, of two, of which the last one is shorter, and of all."""
+    monkeypatch.setattr("nn.operation.convolution.banded.multiplies_small", lambda: True)
+    task = Problem(images, rows, columns, 3, 3, 3, True, rectified, FLOAT64)
+    assert Banded.suits(task)
+    generator = keyed(0, "bands")
+    x = generator.standard_normal((images, rows.length, columns.length, 3))
+    w, b, g = (generator.standard_normal(size) for size in ((rows.size, columns.size, 1, 3), 3, task.output))
+    found = []
+    for method, size in ((Depthwise, 1 << 18), (Banded, 1), (Banded, 10_000), (Banded, 1 << 20)):
+        monkeypatch.setattr("nn.operation.convolution.banded.BLOCK_BYTES", size)
+        results = np.empty(task.output), np.empty_like(x), np.empty_like(w), np.empty_like(b)
+        made = method(task, Dirty())
+        made.forward(x, w, b, results[0])
+        made.backward(x, w, results[0], g, *results[1:])
+        made.backward(x, w, results[0], g, results[1], None, None)
+        found.append(results)
+    for others in found[1:]:
+        for first, other in zip(found[0], others, strict=True):
+            np.testing.assert_allclose(other, first, rtol=1e-9, atol=1e-11)
+
+
+def test_what_is_not_finite_stays_in_the_rows_that_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nn.operation.convolution.banded.multiplies_small", lambda: True)
+    task = Problem(3, Window(8, 3, 1, 1, 1), Window(12, 3, 1, 1, 1), 2, 2, 2, False, False, FLOAT64)
+    x, w = np.ones((3, 8, 12, 2)), np.ones((3, 3, 1, 2))
+    x[1, 7, 5, 0] = np.inf
+    out = np.empty(task.output)
+    with np.errstate(invalid="ignore"):
+        Banded(task, Dirty()).forward(x, w, None, out)
+    # of this channel of this image the two rows whose windows hold it
+    assert not np.isfinite(out[1, 6:, :, 0]).any()
+    out[1, 6:, :, 0] = 0
+    assert np.isfinite(out).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": Window(16, 3, 2, 1, 1)},
+        {"rows": Window(16, 3, 1, 2, 2, 2)},
+        {"rows": Window(16, 3, 1, 3, 0)},
+        {"columns": Window(19, 3, 1, 1, 1)},
+        {"columns": Window(7, 3, 1, 1, 1)},
+        {"columns": Window(16, 3, 2, 1, 1)},
+        {"filters": 32, "groups": 16},
+        {"channels": 1, "filters": 1, "groups": 1},
+    ],
+)
+def test_bands_are_for_single_steps_over_rows_of_some_length_and_fast_small_products(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    task = Problem(4, Window(16, 3, 1, 1, 1), Window(16, 3, 1, 1, 1), 16, 16, 16, False, False, FLOAT32)
+    for fast in (True, False):
+        monkeypatch.setattr("nn.operation.convolution.banded.multiplies_small", lambda fast=fast: fast)
+        assert Banded.suits(task) is fast
+        assert not Banded.suits(task._replace(**changes))
 
 
 @pytest.mark.parametrize("size", [1, 1 << 18])

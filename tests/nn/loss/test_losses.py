@@ -303,6 +303,15 @@ def test_wrong_weights_are_named(weight: Any, message: str) -> None:
         MSELoss().check_weights(np.asarray(weight), 3, np.dtype(np.float32))
 
 
+def test_a_model_without_flatten_is_told_of_it() -> None:
+    layers = [nn.layer.Conv2D(2, 3), nn.layer.Dense(10, "softmax")]
+    model = nn.model.SequentialModel([-1, 8, 8, 1], layers)
+    model.compile("adam", "crossentropy")
+    for labels in (np.zeros((4, 10)), np.zeros(4, int)):
+        with pytest.raises(ValueError, match=r"; a Flatten\(\) before the last Dense gives each sample one row of outputs$"):
+            model.fit(np.zeros((4, 8, 8, 1)), labels, epochs=1, verbose=0)
+
+
 def test_labels_that_are_texts_are_called_that() -> None:
     model = nn.model.SequentialModel([-1, 2], [nn.layer.Dense(2, "softmax")])
     model.compile("adam", "crossentropy")

@@ -33,7 +33,7 @@ def stack(*frozen, norm=()):
 
 
 class Block(Layer):
-    """A normalisation within a layer."""
+    """A normalisation, or a model, within a layer."""
 
     def __init__(self, norm):
         super().__init__()
@@ -322,6 +322,47 @@ def test_a_model_within_another_is_frozen_after_both_were_set_up():
     base.train_on_batch(X, np.zeros((len(X), 6)))
     assert not any(map(np.array_equal, base.get_weights(), before))
     assert np.array_equal(whole.get_weights()[0], base.get_weights()[0])
+
+
+class Twofold(Model):
+    """Two layers of a class of one's own."""
+
+    def __init__(self):
+        super().__init__([-1, 8])
+        self.first, self.second = Dense(6), Dense(5)
+
+    def call(self, x):
+        return self.second(self.first(x))
+
+
+def functional():
+    x = nn.Input([-1, 8])
+    return Model(x, Dense(5)(Dense(6)(x)))
+
+
+@pytest.mark.parametrize("make", [lambda: SequentialModel([-1, 8], [Dense(6), Dense(5)]), Twofold, functional])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("around", ["functional", "sequential", "layer"])
+def test_a_model_that_is_not_built_is_frozen_within_another(make, when, around):
+    base = make()
+    if when == "before":
+        base.trainable = False
+    x = nn.Input([-1, 8])
+    if around == "functional":
+        model = Model(x, Dense(3)(base(x)))
+    elif around == "sequential":
+        model = SequentialModel([-1, 8], [base, Dense(3)])
+    else:
+        model = Model(x, Dense(3)(Block(base)(x)))
+    if when == "after":
+        base.trainable = False
+    model.compile("sgd", "mse")
+    before = {variable.name: variable.get_value() for variable in model.store.everything}
+    model.train_on_batch(np.ones((4, 8)), np.ones((4, 3)))
+    moved = [v.name for v in model.store.everything if (v.get_value() != before[v.name]).any()]
+    assert moved == names(model)
+    assert [variable.shape for variable in model.trainable_variables()] == [(5, 3), (3,)]
+    assert not base.trainable
 
 
 def test_a_part_of_a_model_within_another_is_thawed():

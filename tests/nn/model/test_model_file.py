@@ -44,6 +44,17 @@ def test_a_model_comes_back_whole(tmp_path):
     assert Model.from_bytes(plain.to_bytes()).rule is None
 
 
+def test_a_path_of_windows_is_warned_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = classifier(seed=3)
+    told = (
+        r"^save\(\) 'path' 'models\\\\m\.model' is one name here, where folders are separated by '/': write 'models/m\.model'$"
+    )
+    with pytest.warns(UserWarning, match=told):
+        model.save("models\\m.model")
+    assert [path.name for path in tmp_path.iterdir()] == ["models\\m.model"]
+
+
 class Cube(nn.activation.Activation):
     reads_inputs = True
 

@@ -244,6 +244,11 @@ FOREIGN = [
                   (i + np.where(i < 0, 5, 0))[..., None] == np.arange(5), 3.0, -1.0), -1, axis))(np.trunc(3 * x)),
               {"three": np.float32(3), "depth": np.int64(5), "values": np.float32([-1, 3])}, (2, 3))
       for axis in (-1, 1, 2)],
+    # As onnxruntime counts: the text of version 9 knows no places from behind.
+    Foreign("one hot of version 9", [node("Mul", "x three", "m"), node("Cast", "m", "i", to=7),
+            node("OneHot", "i depth values", "y")],
+            lambda x, **_: np.where(np.isin(np.trunc(3 * x)[..., None] - np.arange(5), (0, -5)), 3.0, -1.0),
+            {"three": np.float32(3), "depth": np.int64(5), "values": np.float32([-1, 3])}, (2, 3), version=9),
     Foreign("the greatest", [node("Hardmax", "x", "a", axis=1), node("Hardmax", "x", "b"), node("Add", "a b", "y")],
             lambda x: (x == x.max(1, keepdims=True)) * 1.0 + (x == x.max(2, keepdims=True)), {}, (3, 4)),
     *[Foreign(f"responses around {size}", [node("LRN", "x", "y", size=size, alpha=0.3, beta=0.6, bias=1.5)],

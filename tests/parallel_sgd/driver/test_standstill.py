@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bdb
+import itertools
 import logging
 import re
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +114,52 @@ def test_a_watch_that_is_not_ended_ends_with_its_function() -> None:
     thread = watched()
     thread.join(20)
     assert not thread.is_alive()
+
+
+def test_a_generator_is_told_where_the_job_does_not_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    """It has one frame for all its life, however often it yields."""
+    watch, seconds = standstill.StandstillWatch(5.0), itertools.count(1)
+
+    def look() -> None:
+        frames = watch._frames()
+        assert frames is not None and frames[0][0].f_code is stepping.__code__
+        watch._look(frames, float(next(seconds)))
+
+    def stepping() -> Iterator[int]:
+        for step in range(20):
+            look()
+            yield step
+        for _ in range(6):
+            look()
+
+    # as `begin`, without a thread: the looks are those of this test
+    watch._bottom = sys._getframe()
+    watch.progress = lambda: steps
+    steps = 0
+    for steps in stepping():  # noqa: B007  read by `progress`
+        assert not caplog.messages
+    assert re.fullmatch(rf".*stepping has not returned for 5 s \({HERE}:\d+, in look\)\.", *caplog.messages)
+
+
+def test_the_progress_of_a_job_changes_as_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[object] = []
+
+    def look(watch: standstill.StandstillWatch) -> None:
+        found.append(watch.progress())
+
+    class Looks(Plain):
+        """Codec that lets the watch look at each packet."""
+
+        def receive_blocks(self, content: Any) -> Any:
+            standstill.__dict__["of_the_test"]()
+            return super().receive_blocks(content)
+
+    made: list[standstill.StandstillWatch] = []
+    begin = standstill.StandstillWatch.begin
+    monkeypatch.setattr(standstill.StandstillWatch, "begin", lambda watch: (made.append(watch), begin(watch))[1])
+    monkeypatch.setitem(standstill.__dict__, "of_the_test", lambda: look(made[0]))
+    train(directory=tmp_path, codec=Looks)
+    assert len(found) > 3 and all(one != other for one, other in itertools.pairwise(found))
 
 
 def test_a_generator_that_yields_during_a_look_ends_no_watch(monkeypatch: pytest.MonkeyPatch) -> None:

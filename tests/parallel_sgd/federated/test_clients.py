@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ from parallel_sgd.codec import Ring, Tree
 from parallel_sgd.federated import DirichletSplit, LogNormalSizes, PoissonSampler, RowsSplit, ShardSplit
 from parallel_sgd.federated.population import Population, deal, fill_slots
 from parallel_sgd.profiles import FixedBlockAssignment
+from parallel_sgd.record.history import JobHistory
 from tests.parallel_sgd.federated.reference import Scheme, arrays, model
 from tests.statements import covers
 
@@ -265,8 +267,20 @@ def test_the_table_of_clients_tells_who_trained_what_and_a_run_is_verified_by_it
     assert frame.index.names == ["round", "slot"] and len(frame) == 120
     folder = result.files[0][0].parent.parent
     assert run_psgd("verify", str(folder), "--json")["equal"] is True
+    assert result.history.untold == {}
     table = next(path for path in result.files[1] if path.name.startswith("CL-"))
     lines = table.read_text().splitlines(keepends=True)
+    # a worker that is killed takes rows along that it has not written
+    (place := tmp_path / "killed").mkdir()
+    rest = Path(shutil.copy(table, place))
+    rest.write_text("".join(lines[:-3]))
+    lost = JobHistory.read({**result.files, 1: [rest if path == table else path for path in result.files[1]]})
+    assert (
+        lost.untold == {int(found[-1]["epoch"]): 3} and "figures of 3 training steps lost with a worker" in lost._repr_html_()
+    )
+    assert sum(row["client_bytes"] for row in result.history.rows) - sum(row["client_bytes"] for row in lost.rows) == sum(
+        row["bytes_up"] + row["bytes_down"] for row in [row for row in found if row["node"] == 1][-3:]
+    )
     table.write_text("".join([lines[0], lines[1].replace(",1,1,1,", ",1,1,2,", 1), *lines[2:]]))
     assert f"{table.name} was changed" in json.dumps(run_psgd("verify", str(folder), "--json"))
 

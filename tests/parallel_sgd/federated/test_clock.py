@@ -165,6 +165,7 @@ def test_rounds_have_the_same_clients_seconds_and_bits_on_any_number_of_workers(
         with in_process(workers, ps=more.pop("ps", False)) as nodes:
             result = job().parallel(nodes, clients=given, directory=tmp_path, **{**OPTIONS, "epoch": 2, **more})
         rows = [{k: v for k, v in row.items() if k not in ("seconds", "node")} for row in result.history.clients]
+        assert result.history.untold == {}
         found.append((result.models[0].store.values.tobytes(), result.history.rounds, rows))
     assert found[0] == found[1]
     rounds = found[0][1]
@@ -230,6 +231,7 @@ def test_fedbuff_equals_plain_numpy(dtype: str, tmp_path: Path) -> None:
     change = np.abs(expected - start).max()
     assert np.abs(result.models[0].store.values - expected).max() < (1e-12 if dtype == "float64" else 1e-5) * change
     assert np.isclose(result.history.rounds[-1]["ends"], ended, rtol=1e-12)
+    assert result.history.untold == {}
     missed = [row["missed"] for row in result.history.clients]
     assert max(missed) > 3 and missed.count(0) < len(missed) == 100
 

@@ -64,7 +64,7 @@ def test_the_first_cause_comes_first(tmp_path: Path) -> None:
         assert json.loads(archive.read("verdicts.json"))[0] == asdict(STUCK)
         assert archive.read("nodes/0-h-1/events.jsonl").decode().endswith("half a li")
     first, _, rest = summary.partition("What failed first\n")[2].partition("\n")
-    assert first.strip().startswith("Attempt 1: Node(1) on h, process 7, attempt 1, phase 'step', epoch 2, batch 3: stuck")
+    assert first.strip().startswith("Attempt 1: Node(1) on h, process 7, attempt 1, in epoch 2, batch 3: stuck")
     assert rest.strip().startswith("then Node(0)")
     assert "agent at h:3: NOT REACHED: node 2 at h:3 refused the connection" in summary
     assert "agent at h:4: knows nothing of this job" in summary

@@ -20,6 +20,7 @@ import nn
 from nn.dataset import SimData
 from nn.dataset.transforms import Shuffle
 from nn.gradient_descent import SGDOptimizer
+from nn.optimizer import ParameterAveragingOptimizer
 from nn.tensor_files import dump, parse, read_file
 from parallel_sgd import ParallelSGD, in_process, simulated
 from parallel_sgd.checkpoint import Snapshot
@@ -784,6 +785,24 @@ def test_a_run_that_began_again_is_not_accused_where_it_was_fetched(
     assert code == 0 and "were not computed again: TR-*.csv, LEDGER-*.csv" in told, told
 
 
+@covers("RUN-4")
+@pytest.mark.parametrize("policy", ["restart", "shrink"])
+def test_steps_of_a_run_that_was_fetched_are_compared_where_no_attempt_went_on(
+    policy: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its nodes tell of no attempt that failed, but their tables tell whether one went on with those of another."""
+    edit(run / "outcome.json", lambda content: content["settings"].update(on_failure=policy))
+    edit(run / "outcome.json", lambda content: content["settings"].pop("writers"))
+    rewrite(run, "job.toml", lambda text: "fetched = true\n" + text.replace("seed = ", f'on_failure = "{policy}"\nseed = '))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 0 and "TR-" not in told, told
+    rewrite(run, "Node-1-*/TR-*.csv", lambda text: re.sub(r"(?m)^([^,]*,2,3,.*),[^,]*$", r"\1,0.75", text))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "TR-P-SGD-N(1).csv: row " in told, told
+
+
 @covers("RUN-3")
 @pytest.mark.parametrize("sync", ["SynchronizedSGD", "AsynchronizedSGD"])
 def test_a_worker_that_began_again_in_a_later_epoch_is_not_accused(run: Path, sync: str) -> None:
@@ -819,6 +838,123 @@ def test_a_worker_that_was_away_for_a_part_of_the_training_is_not_accused(run: P
         rewrite(wrong, "Node-1-*/WH-*.csv", lambda text, epoch=epoch: re.sub(f"(?m)^{epoch},.*\n", "", text))  # type: ignore[misc]
         sealed_again(wrong)
         assert [*contradictions(wrong, RunManifest.read(wrong))] == lacks
+
+
+def began_anew(kind: str, place: Path) -> Path:
+    """A run of which each worker had a state of its own, and that went on with the state of one of them."""
+    if kind == "restarted within an epoch":
+        options = {**OPTIONS, "codec": "TopK", "on_failure": "restart", "fault": "kill 1@e1.b3"}
+        with simulated(2) as nodes:
+            return folder_of(job().parallel(nodes, directory=place, **options))
+    options = {**OPTIONS, "codec": "LocalSGD", "op_type": ParameterAveragingOptimizer, "directory": place}
+    with in_process(4) as nodes:
+        job().parallel(nodes, **{**options, "epoch": 1})
+    with in_process(2) as nodes:
+        return folder_of(job().parallel(nodes, **{**options, "epoch": 3}, resume="last"))
+
+
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("kind", ["restarted within an epoch", "resumed by fewer workers"])
+def test_a_run_that_went_on_with_the_state_of_one_worker_is_computed_likewise(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What single workers had remembered is lost to the computation where it was lost to the run, and nowhere else."""
+    run = began_anew(kind, tmp_path)
+    code, told = verify(run, capsys)
+    assert code == 0 and "went on with the state of one worker" in told and "the folder agrees with itself" in told, told
+    # with TopK all workers have the same weights, and differ in what they remember
+    for owner in ("", "1") if kind == "resumed by fewer workers" else ("",):
+        forged = Path(shutil.copytree(run, tmp_path / "runs" / f"forged{owner}"))
+        rewrite(forged, "Node-*/DE-*.csv", lambda text, to=owner: re.sub(r",0,(\d)\n\Z", rf",{to},\1\n", text))  # type: ignore[misc]
+        sealed_again(forged)
+        code, told = verify(forged, capsys)
+        assert code == 1 and "differs from that of the run" in told, told
+
+
+@covers("RUN-3")
+def test_parts_of_an_older_run_tell_no_owner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its tables have neither workers nor owner, so that nothing tells whether the computation must lose a state."""
+    run = began_anew("restarted within an epoch", tmp_path)
+    rewrite(run, "Node-*/DE-*.csv", lambda text: re.sub(r"(?m)^((?:[^,]*,){4})[^,]*,[^,]*,", r"\1", text))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 2 and "did not record what single workers had remembered" in told, told
+
+
+@covers("RUN-4")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text + "4,2,1,4,2,,0\n", "has 3 parts, and there were 2 attempts"),
+        (lambda text: text.replace("4,1,3,4,2", "4,1,3,4,9"), "tells 9 workers, and there can be 4"),
+        (lambda text: text.replace("4,1,3,4,2,0", "4,1,3,4,2,7"), "went on with the state of node 7, and there was none"),
+        (lambda text: text.replace("4,1,1,", "4,1,2,"), "has parts that do not follow each other from the start"),
+        (lambda text: text.replace("4,1,3,", "4,1,4,", 1), "differs from that of node 0"),
+    ],
+    ids=["further", "workers", "owner", "order", "one"],
+)
+def test_false_parts_are_named(
+    change: Callable[[str], str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = began_anew("restarted within an epoch", tmp_path)
+    rewrite(run, "Node-1-*/DE-*.csv" if "differs" in said else "Node-*/DE-*.csv", change)
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and said in told, told
+
+
+@covers("RUN-3", "RUN-4")
+@pytest.mark.parametrize("kind", ["restarted", "restarted within an epoch", "resumed by fewer workers"])
+def test_steps_of_a_run_that_went_on_must_have_been_computed(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A killed worker takes rows along, so that some may be lacking; none may be another."""
+    if kind == "restarted":
+        with simulated(2) as nodes:
+            options = {**OPTIONS, "on_failure": "restart", "fault": "kill 1@e2.b2"}
+            run = folder_of(job().parallel(nodes, directory=tmp_path, **options))
+    else:
+        run = began_anew(kind, tmp_path)
+    rewrite(run, "Node-1-*/TR-*.csv", lambda text: "".join(text.splitlines(keepends=True)[:-1]))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 0 and "the folder agrees with itself" in told, told
+    rewrite(run, "Node-1-*/TR-*.csv", lambda text: re.sub(r"(?m)^([^,]*,2,1,.*),[^,]*$", r"\1,0.75", text, count=1))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "TR-P-SGD-N(1).csv: row " in told and "and was not computed" in told, told
+
+
+@covers("RUN-4")
+@pytest.mark.parametrize(("name", "value"), [("epochs", "500"), ("job_title", "better"), ("learn_rate", "0.1")])
+def test_outcome_tells_no_further_settings(name: str, value: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page would show them; names of earlier releases stand for others."""
+    edit(run / "outcome.json", lambda content: content["settings"].update({name: value}))
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and f"outcome.json says '{name}' {value}, and no run has that" in told, told
+
+
+@covers("RUN-4")
+def test_a_run_without_a_failure_has_no_parts(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "Node-0-Retrieve" / "DE-P-SGD-N(0).csv").write_text(
+        "Steps,Epochs,Batches,Last,Workers,Owner,Tables\n4,1,1,4,2,,0\n4,2,1,4,2,,0\n"
+    )
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "of node 0 has some, and no attempt failed" in told, told
+
+
+@covers("RUN-4")
+def test_a_part_excuses_no_rows_of_a_worker_that_was_there(run: Path, tmp_path: Path) -> None:
+    """A worker that was away begins again with a process of its own, which its table of identities tells."""
+    with in_process(2) as nodes:
+        later = folder_of(job().parallel(nodes, **{**OPTIONS, "epoch": 5}, directory=tmp_path, resume=str(run)))
+    rewrite(later, "Node-*/DE-*.csv", lambda text: text + "4,5,1,4,2,,2\n")
+    rewrite(later, "Node-1-*/WH-*.csv", lambda text: re.sub("(?m)^4,.*\n", "", text))
+    sealed_again(later)
+    found = [*contradictions(later, RunManifest.read(later))]
+    assert found == ["the table of the weights of node 1 lacks an epoch between 1 and 5"]
 
 
 @covers("RUN-3")

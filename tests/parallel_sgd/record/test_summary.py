@@ -8,7 +8,7 @@ import pytest
 
 from parallel_sgd.engine.accounts import Times
 from parallel_sgd.record.history import JobHistory
-from parallel_sgd.record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, seconds, times_of
+from parallel_sgd.record.summary import best_epoch, crowd_sentence, effort_of, epoch_line, times_of
 
 
 def history(**columns: list[float]) -> JobHistory:
@@ -42,6 +42,13 @@ def test_how_the_seconds_were_spent() -> None:
     )
     faster = effort._replace(seconds=2.0)
     assert faster.told().endswith("needed at most 4.0 s: together up to 2 times as fast.")
+    thirds = effort._replace(computing=0.456, waiting=0.505)
+    assert thirds.shares == "computing 46 %, exchanging 4 %, waiting 50 %", "together 100"
+    assert effort._replace(computing=0.505, waiting=0.495).shares == "computing 50 %, exchanging 0 %, waiting 50 %"
+    near = effort._replace(seconds=0.63, alone=0.62)
+    assert near.told() == (
+        "2 workers took 0.63 s; one alone would have needed at most 0.62 s, about as long: more workers are not faster here."
+    )
     assert effort._replace(seconds=3.9).told().endswith("not faster here."), "by less than the digits that are shown"
     assert effort.told(crowded=True) == ("2 workers, which took turns, took 5.0 s; one alone would have needed at most 4.0 s.")
     redundant = effort_of([Times(2.0, 0.0, 0.0, 2.0, 0.0)] * 2, copies=2)  # each of both has computed all blocks
@@ -56,6 +63,3 @@ def test_words() -> None:
     assert crowd_sentence(2, 2) == crowd_sentence(1, 1) == ""
     assert crowd_sentence(2, 1) == "2 workers share 1 core of this machine and take turns: more of them are not faster."
     assert epoch_line({"epoch": 12, "Loss": 2e9}, 9) == "epoch 12/9   Loss 2e+09"
-    assert [seconds(number) for number in (0, 59.96, 119.7, 3600)] == ["0 s", "60.0 s", "2 min 0 s", "1 h 0 min"]
-    small = (2.4e-7, 3e-6, 0.00096, 0.0013, 0.0099, 0.01)
-    assert [seconds(number) for number in small] == ["0 s", "3 µs", "960 µs", "1.3 ms", "9.9 ms", "0.01 s"]

@@ -168,6 +168,13 @@ WRONG = [
     ("seeds = [0, 4]", 'seeds = "many"', "'seeds' must be an integer or a list, got 'many'"),
     ("epoch = 2", "epohc = 2", "has no option 'epohc'; did you mean epoch?"),
     ("epoch = 2", "epoch = 2.5", "'options.epoch' must be an integer, got 2.5"),
+    (
+        "epoch = 2",
+        "epoch = [2, 3]",
+        "'options.epoch' must be an integer, got [2, 3]; several values, a run for each, stand as a",
+    ),
+    ("workers = 3", "workers = [2, 3]", "'workers' must be an integer, got [2, 3]; several values, a run for each, stand as"),
+    ('"codecs"', '["codecs"]', "'title' must be a text, got ['codecs']."),
     ("codec =", "codek =", "[grid] has no key 'codek'; did you mean 'codec'?"),
     ('["plain", "topk"]', '["plian"]', "'grid.codec' 'plian' is unknown; did you mean 'Plain'?"),
     ('["plain", "topk"]', '"plain"', "'grid.codec' must be a list of at least one value, got 'plain'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from rpc.lease.election import Decision
 from rpc.lease.handoff import new_driver
 from rpc.liveness import limits
 from tests.processes.executors import Sum
-from tests.processes.harness import AgentProcess, Cluster, cluster, wait_for
+from tests.processes.harness import AgentProcess, Cluster, cluster, make_key, wait_for
 from tests.processes.training import lonely_submitter
 from tests.processes.training.jobs import line_job, marking
 from tests.processes.training.left import Left
@@ -109,6 +110,47 @@ def test_submitter_process_and_agent_die_one_after_the_other(trio: Cluster, left
     wait_for(trio.idle, "the agents to be free")
     assert [left.record(node)["outcome"] for node in range(3)] == ["done"] * 3
     assert not any((left.folder(node) / "manifest").exists() for node in range(3))
+
+
+@covers("SUB-15")
+def test_a_job_that_was_left_outlives_a_change_of_the_key(trio: Cluster, left: Left, tmp_path: Path) -> None:
+    """Its submitter is killed, and the key is changed by the steps of docs/day-two.md while a node drives that began with the
+    old one; a worker that is killed then is started again, by that driver and by the next."""
+    left.await_manifests()
+    left.submitter.kill()
+    left.submitter.wait()
+    first = driver_told_by(trio.agents)
+    old, new = tmp_path / "old", tmp_path / "new"
+    shutil.copy(trio.key_file, old)
+    make_key(new)
+    for parts in ((old, new), (new,)):
+        draft = tmp_path / "next"
+        draft.touch(0o600)
+        draft.write_bytes(b"".join(part.read_bytes() for part in parts))
+        draft.replace(trio.key_file)
+    os.kill(left.job_process(1), signal.SIGKILL)
+    left.await_attempt(1, [0, 1, 2])
+    trio.agents[first].process.kill()
+    trio.agents[first].process.wait()
+    others = [agent for agent in trio.agents if agent is not trio.agents[first]]
+    # whichever comes first: on a busy machine the senior one may be late
+    driver_told_by(others, after=first)
+    trio.agents[first] = come_back(trio.agents[first])
+    left.await_attempt(2, [0, 1, 2])
+    left.hurry.touch()
+    code, out, err = left.run("--attach", left.job)
+    assert code in (0, 5) and f"The job {left.job} has ended: done.\n" in out, err
+
+
+def driver_told_by(agents: Collection[AgentProcess], after: int | None = None) -> int:
+    """Return the node that drives the job by the word of all these agents, once it is another one than `after`."""
+
+    def told() -> set[str]:
+        lines = [re.findall(r"Node\((\d)\) drives it now", agent.console) for agent in agents]
+        return {each[-1] for each in lines} - {str(after)} if all(lines) else set()
+
+    (node,) = wait_for(lambda: found if len(found := told()) == 1 else None, "one driver")
+    return int(node)
 
 
 @covers("SUB-15")

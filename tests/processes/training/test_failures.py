@@ -18,14 +18,16 @@ from network import NetworkError, NodeAssignment, Request
 from network.key_files import create_key_file
 from nn.dataset.transforms import ImageCls
 from parallel_sgd import JobFailed, ParallelSGD, local_workers
+from parallel_sgd import job as job_module
 from parallel_sgd.codec import GlobalSettings
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.nodes import LocalNodes
 from parallel_sgd.profiles import DuplicateAssignment, IIDBlockAssignment
 from rpc.errors import NodeBusy
 from rpc.launch.local import local_agents
+from rpc.submit import list_jobs, refuse_busy
 from tests.parallel_sgd.networks import mlp
-from tests.processes.harness import start_job, wait_for
+from tests.processes.harness import LIMIT, AgentProcess, cluster, lasting_port, start_job, wait_for
 from tests.processes.training.jobs import digits_job, hearing, here, line_job, marking, only_weights, rows, said, some
 
 from ...statements import covers
@@ -72,6 +74,42 @@ def test_waiting_for_a_busy_node(agents: LocalNodes, tmp_path: Path, caplog: pyt
         with hearing(lambda text: free.touch() if "Trying again" in text else None):
             assert line_job().parallel(nodes, wait=60, directory=tmp_path, **QUICK)["Loss"] > 0
         assert not holding.join()[1]
+
+
+def test_waiting_outlives_an_upgrade_and_costs_free_nodes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one node is busy, leaves, is away and comes back, the other one is not given the job again and again: each try
+    would cost it a process, a record of a job, and in the end files of those before."""
+    port, free, looks = lasting_port(), tmp_path / "free", 0
+    with cluster(tmp_path / "pair") as pair:
+        _, held = (*pair.start(1), *pair.start(1, "--port", str(port)))
+        nodes = pair.nodes()
+        with pair.request(NodeAssignment(pair.key_file).add(0, held.address)) as com:
+            start_job(com, Holder, tmp_path, title="Thesis", objects={"free": str(free)})
+            refused = []
+
+            def look(of: NodeAssignment) -> None:
+                """Upgrade the busy agent between looks at it."""
+                nonlocal looks
+                looks += 1
+                if looks == 3:
+                    held.end()
+                if looks == 5:
+                    pair.agents[1] = AgentProcess(held.console_path.parents[1] / "again", pair.key_file, "--port", str(port))
+                    pair.agents[1].await_address()
+                try:
+                    refuse_busy(of)
+                except NodeBusy as error:
+                    refused.append(str(error))
+                    raise
+
+            monkeypatch.setattr(job_module, "refuse_busy", look)
+            assert line_job().parallel(nodes, wait=LIMIT, directory=tmp_path, **QUICK)["Loss"] > 0
+        assert "busy with job 'Thesis' since" in refused[0] and f"No worker is reached at 127.0.0.1:{port}" in refused[3], (
+            refused
+        )
+        with pair.request() as com:
+            known = [entry["state"] for entry in list_jobs(com)[0]]
+        assert known == ["aborted", "done"], "the first try, and the job"
 
 
 def test_a_wrong_key(agents: LocalNodes, tmp_path: Path) -> None:

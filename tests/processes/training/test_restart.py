@@ -117,7 +117,7 @@ def test_a_stuck_worker_costs_no_finished_epoch(agents: LocalNodes, tmp_path: Pa
         (table,) = [path for path in files if path.name.startswith("EV-")]
         assert len(table.read_text().splitlines()) == 1 + 5
     told = "\n".join(said(caplog.records))
-    assert "phase 'step', epoch 3, batch" in told
+    assert "in epoch 3, batch" in told
     assert "stopped by a signal (state T)" in told
 
 

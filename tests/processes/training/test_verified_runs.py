@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
+import time
 from pathlib import Path
+from typing import Any
 
 from psgd import cli
 
@@ -12,6 +15,7 @@ import pytest
 
 from nn.optimizer import ParameterAveragingOptimizer
 from parallel_sgd import JobResult, Parameter_Server, local_workers
+from parallel_sgd.codec import BlockWeight, GlobalSettings, TopK
 from parallel_sgd.record.identity import parts_of
 from parallel_sgd.record.job_file import JobFile
 from parallel_sgd.record.run import RunManifest
@@ -19,7 +23,7 @@ from rpc.agent import kernel_sets
 from tests.statements import covers
 
 from ..harness import cluster
-from .jobs import FOUR_BLOCKS, digits_job
+from .jobs import FOUR_BLOCKS, digits_job, said, some
 
 needs_choice = pytest.mark.skipif(
     "Haswell" not in kernel_sets.runnable(), reason="takes a CPU with AVX2, and NumPy from a wheel"
@@ -85,15 +89,20 @@ def test_each_node_of_each_attempt_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 @covers("RUN-3", "RUN-4")
-@pytest.mark.parametrize("ps", [False, True])
+@pytest.mark.parametrize(
+    ("ps", "options"),
+    [(False, {}), (True, {}), (False, {"on_failure": "restart"}), (False, {"on_failure": "restart", "fault": "kill 1@e2.b3"})],
+    ids=["plain", "server", "restart", "restarted"],
+)
 @pytest.mark.long
 def test_a_run_that_was_fetched_is_equal(
-    ps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ps: bool, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has what its nodes keep of it; the submitter's own has more."""
     with cluster(tmp_path / "cluster") as made:
         made.start(2 + ps)
-        result = digits_job().parallel(made.nodes(2, ps), epoch=2, assignment_type=FOUR_BLOCKS, directory=tmp_path)
+        nodes = made.nodes(2, ps)
+        result = digits_job().parallel(nodes, epoch=2, assignment_type=FOUR_BLOCKS, directory=tmp_path, **options)
         workers = tmp_path / "worker.json"
         addresses = [str(agent.address) for agent in made.agents]
         workers.write_text(json.dumps({"Worker": addresses[:2], **({"PS": addresses[2]} if ps else {})}))
@@ -104,6 +113,8 @@ def test_a_run_that_was_fetched_is_equal(
         code = cli.main(["verify", str(run)])
         told = capsys.readouterr()
         assert code == 0 and "the folder agrees with itself" in told.out, told
+        # rows of steps are other ones where an attempt went on with those of another
+        assert ("TR-*.csv" in told.out) == ("fault" in options), told
 
 
 @pytest.mark.long
@@ -171,7 +182,7 @@ def test_a_run_on_local_workers_is_equal(
 def test_a_run_that_began_anew_with_fewer_workers_is_not_accused(
     options: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No computation from the start gives what workers with states of their own have trained after they became fewer."""
+    """What workers with states of their own have lost when they became fewer is lost to the computation, too."""
     monkeypatch.chdir(tmp_path)
     with local_workers(3) as nodes:
         result = digits_job().parallel(
@@ -179,4 +190,46 @@ def test_a_run_that_began_anew_with_fewer_workers_is_not_accused(
         )
     assert result.restarts == 1
     code, told = verified(result, capsys)
-    assert code == 2 and "began anew: this does not show that the run is false." in told, told
+    assert code == 0 and "went on with the state of one worker" in told and "the folder agrees with itself" in told, told
+
+
+class Unhurried(TopK):
+    """Codec with a memory of each worker; it goes slowly until the file `hurry` is there."""
+
+    def update_blocks(self, block_weight: BlockWeight) -> Any:
+        if not Path(GlobalSettings.get_params("hurry")).exists():
+            time.sleep(0.05)
+        return super().update_blocks(block_weight)
+
+
+@covers("RUN-3")
+@pytest.mark.parametrize("every", ["epoch", None], ids=["with its states", "afresh"])
+def test_a_run_that_grew_is_equal(
+    every: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Hosts are found by a function, which stands in no file; with no checkpoint the later workers begin from the start."""
+    caplog.set_level(logging.INFO)
+    hurry = tmp_path / "hurry"
+    options = {
+        "min_workers": 2,
+        "max_workers": 3,
+        "checkpoint_every": every,
+        "codec": Unhurried,
+        "assignment_type": FOUR_BLOCKS,
+    }
+    with local_workers(3) as agents:
+
+        def hosts() -> list[str]:
+            """A third one as soon as two are at work."""
+            attempts = sum(line.startswith("Waiting for (") for line in said(caplog.records))
+            if attempts > 1:
+                hurry.touch()
+            return [str(agents[node]) for node in range(3 if attempts else 2)]
+
+        result = digits_job().parallel(
+            some(agents, 2), epoch=4, block_size=32, gd_type="sgd", discovery=hosts, directory=tmp_path,
+            codec_extra_parameters={"hurry": str(hurry)}, **options,
+        )  # fmt: skip
+    assert hurry.exists() and {attempt for attempt, *_ in rows_of(result.folder)} >= {"1", "2"}
+    code, told = verified(result, capsys, "--allow-code")
+    assert code == 0 and "the folder agrees with itself" in told, told

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from network.errors import ProtocolError
-from network.keys import new_key
+from network.keys import Keyring, new_key
 from network.testing import VirtualClock
 from rpc import messages as m
 from rpc.agent import standby as standby_module
@@ -64,7 +64,10 @@ class Place:
         )
         self.audit = root / "audit.jsonl"
         logger, children = logging.getLogger("leases test"), ChildProcesses(adopts=False)
-        self.leases = DriverLeases(self.folders, self.subscribers, root, SecurityLog(self.audit), logger, self.clock, children)
+        self.keyring = Keyring((new_key(),))
+        self.leases = DriverLeases(
+            self.folders, self.subscribers, root, SecurityLog(self.audit), logger, self.clock, children, lambda: self.keyring
+        )
         self._record: JobRecord | None = None
 
     def restarted(self) -> Place:

@@ -164,6 +164,8 @@ def ended(name: str, mib: int = 0, then: float = 0.0, state: str = "done") -> tu
         # between two attempts neither number nor size of newer jobs costs a job its checkpoints; age does
         (2, [ended("x", 2048), ended("a"), ended("b"), ended("c")], "x", "a"),
         (2, [ended("x", 2048), ended("a"), ended("b"), ended("c", then=KEEP_SECONDS + 1)], "x", "cbax"),
+        # nor do jobs that were taken back before their start, as each try of a submitter that waits for another node
+        (2, [ended("a", 1), ended("b"), *(ended(name, state="aborted") for name in "pqrst"), RUN], "", "rqp"),
     ],
 )
 def test_what_is_kept(tmp_path: Path, keep: int, jobs: list[tuple[str, str, int, float]], needed: str, removed: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 
 from network import NodeAssignment, Request
+from network.key_files import load_key_file
 from network.keys import new_key
 from rpc.lease import candidacy, election
 from rpc.lease.candidacy import Candidacy, NoMajority
 from rpc.lease.election import Candidate, Decision
-from tests.processes.harness import LIMIT, Cluster, cluster
+from tests.processes.harness import LIMIT, Cluster, cluster, make_key
 
 from ...statements import covers
 
@@ -121,3 +123,34 @@ def test_agents_that_know_no_such_job_have_no_voice(pair: Cluster, monkeypatch: 
         assert asking.election.refused == {1}
         with asking.take_connections() as com:
             assert com.available_clients == [0]
+
+
+@pytest.mark.processes
+def test_agents_with_another_key_are_told_as_that_until_the_file_here_has_it(
+    pair: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver outlives a change of the key: it reads the file again, and until then says what is in its way. Sessions of both
+    keys are not mixed, as agents derive the keys of a job from that of the session."""
+    wait_for_answers(monkeypatch, LIMIT)
+    own, new = tmp_path / "own", tmp_path / "new"
+    shutil.copy(pair.key_file, own)
+    make_key(new)
+    nodes = pair.nodes()
+    nodes.key_file = None
+    with closing(made(Request(own), nodes)) as asking:
+        assert asking.ask([0]) is Decision.PAUSE
+        assert list(asking.election.granted) == [0]
+        shutil.copy(new, pair.key_file)
+        assert asking.ask() is Decision.PAUSE
+        told = f"it does not accept key {load_key_file(own).offered.id.hex()}"
+        where = f"That key is from {own}, which is read again as soon as it changes; it may be going on without us."
+        assert f"Node(1) at {nodes[1]}: The peer says, unauthenticated: wrong key; compare key files: {told}. {where}" in (
+            asking.reasons
+        )
+        assert "cannot be reached" not in asking.reasons and told in asking.missing[1]
+        shutil.copy(new, own)
+        assert asking.ask() is Decision.PAUSE
+        assert sorted(asking.election.granted) == [0, 1] and not asking.election.unserved
+        with asking.take_connections() as com:
+            assert com.key is not None and com.key.id == load_key_file(new).offered.id
+            assert com.available_clients == [0, 1]

@@ -411,14 +411,14 @@ def test_a_lost_connection_is_told_with_the_place_of_the_last_beat() -> None:
     for batch in (16, 17):
         monitor.take(0, replace(BEAT, batch=batch), 1.0)
     told = monitor.explain(0, "Node(0) at a.b:1 is lost: its connection ended.", 1.5)
-    place = "on alpha, process 4711, attempt 2, phase 'step', epoch 3, batch 17"
+    place = "on alpha, process 4711, attempt 2, in epoch 3, batch 17"
     assert told == f"Node(0) at a.b:1 is lost: its connection ended. By its last heartbeat, 0.5 s before, it was {place}."
     assert f"Node(1) {place}: " in STUCK.headline
     lost = PeerLost(0, "a.b:1", told)  # as a node says it that has been told
     assert str(lost) == told
     assert str(PeerLost(0, "a.b", told)) == told.replace("a.b:1", "a.b")  # under another of its addresses
     monitor.take(0, replace(BEAT, phase="start", epoch=0, batch=0), 2.0)
-    assert "phase 'start', before the first batch." in monitor.explain(0, "its worker has ended", 2.0)
+    assert ", before the first batch." in monitor.explain(0, "its worker has ended", 2.0)
 
 
 @covers("INV-10")
@@ -439,7 +439,7 @@ def test_a_verdict_names_everything() -> None:
     """Rank, host, pid, attempt, epoch, batch, phase, seconds silent, last log lines and the stack; each kind and phase in words
     of its own; the same for programs."""
     assert STUCK.describe() == (
-        "Node(1) on alpha, process 4711, attempt 2, phase 'step', epoch 3, batch 17: stuck, silent for 10.2 s. "
+        "Node(1) on alpha, process 4711, attempt 2, in epoch 3, batch 17: stuck, silent for 10.2 s. "
         "The limit was 10 s.\nStack:\n    File x, line 7\nLast lines of its log:\n    one\n    two"
     )
     assert STUCK.reason == "Stuck, silent for 10.2 s. The limit was 10 s."
@@ -450,7 +450,11 @@ def test_a_verdict_names_everything() -> None:
         ({"kind": "exited", "exit_code": 3}, "exited with code 3"),
         ({"kind": "silent"}, "its host has been silent for 10.2 s"),
         ({"kind": "deadlock"}, "waits for others that wait, for 10.2 s"),
-        ({"epoch": 0, "batch": 0, "phase": "start"}, "phase 'start', before the first batch"),
+        ({"epoch": 0, "batch": 0, "phase": "start"}, ", before the first batch"),
+        ({"phase": "between"}, "attempt 2, between two batches, after epoch 3, batch 17: stuck"),
+        ({"phase": "save"}, "attempt 2, saving its state, after epoch 3, batch 17: stuck"),
+        ({"phase": "start"}, "attempt 2, starting, before epoch 3, batch 17: stuck"),
+        ({"phase": "ended"}, "attempt 2, ended, after epoch 3, batch 17: stuck"),
         ({"epoch": 0, "batch": 0, "phase": "unwatched"}, ", which gave no signals of its progress: stuck"),
     ]
     for change, words in kinds:

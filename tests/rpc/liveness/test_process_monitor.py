@@ -426,8 +426,8 @@ def test_notices(bench: Bench) -> None:
     warned, recovered, *later = bench.of(Notice)
     assert [(notice.kind, notice.batch) for notice in later] == [("warned", 6), ("recovered", 6)]
     assert (warned.kind, warned.batch, recovered.kind, recovered.batch) == ("warned", 5, "recovered", 5)
-    assert recovered.describe() == "Node(1), epoch 1, batch 5: recovered after 1.5 s."
-    assert warned.describe().startswith("Node(1), epoch 1, batch 5: silent for 1.0 s in phase 'step'")
+    assert recovered.describe() == "Node(1), in epoch 1, batch 5: recovered after 1.5 s."
+    assert warned.describe().startswith("Node(1), in epoch 1, batch 5: silent for 1.0 s")
 
 
 @covers("FD-9", "FD-18")

@@ -42,7 +42,7 @@ from ...statements import covers
 from ..sent import file, heard, question
 
 BEAT = Heartbeat("job", 1, 0, "alpha", 4711, "step", 3, 17, 0.5, 0.0, 10.0)
-PLACE = "on alpha, process 4711, attempt 1, phase 'step', epoch 3, batch 17"
+PLACE = "on alpha, process 4711, attempt 1, in epoch 3, batch 17"
 LOG = file("log", b"text")
 
 
@@ -157,9 +157,13 @@ def test_tables_are_asked_for_when_a_node_has_begun_its_first_batch(team: Team) 
         team.loop.step(0.0)
         return sorted(asked)
 
-    team.say(1, replace(BEAT, phase="start", epoch=0), until=lambda: "'start'" in team.loop.monitor.explain(1, "", 0.0))
+    team.say(
+        1,
+        replace(BEAT, phase="start", epoch=0),
+        until=lambda: "before the first batch" in team.loop.monitor.explain(1, "", 0.0),
+    )
     assert look() == []
-    team.say(1, BEAT, until=lambda: "'step'" in team.loop.monitor.explain(1, "", 0.0))
+    team.say(1, BEAT, until=lambda: "in epoch" in team.loop.monitor.explain(1, "", 0.0))
     assert look() == [1]
     team.say(0, state(0, "done"), until=lambda: 0 in team.loop.machines[0].ended)
     assert look() == [0, 1]

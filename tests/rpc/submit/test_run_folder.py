@@ -277,7 +277,7 @@ def test_a_driven_job_ends_when_its_driver_says_so(caplog: pytest.LogCaptureFixt
     following.close()
     assert caplog.messages == [
         "The submitter drives the job.",
-        "Node(0), epoch 1, batch 2: silent for 5.0 s in phase 'step', half of what it may be.",
+        "Node(0), in epoch 1, batch 2: silent for 5.0 s, half of what it may be.",
         "The job has been started again: attempt 2.",
         "Node(0) drives the job from now on.",
         "Current progress: Worker(0): 70% | Running",

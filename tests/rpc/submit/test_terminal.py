@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -20,6 +22,7 @@ from typing import Any
 import pytest
 
 import rpc.submit.terminal
+from nn.extension import answering
 from rpc.agent.children import project_root
 from rpc.launch import local
 from rpc.launch.launcher import end_agents
@@ -300,6 +303,22 @@ def test_what_was_told_ends_a_program_without_a_traceback(program: str, shown: s
     done = subprocess.run(command, cwd=project_root(), capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == -signal.SIGINT
     assert (done.stderr.strip().rpartition("\n")[2], "Traceback" in done.stderr) == (shown, shown == "KeyboardInterrupt")
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_was_told_has_no_frames_behind_the_call(is_told: bool) -> None:
+    """A notebook shows the traceback of each error: behind a call of ours it says nothing where the log says all."""
+
+    @answering
+    def job() -> None:
+        with telling("The job", logger) if is_told else contextlib.nullcontext():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        job()
+    names = [frame.name for frame in traceback.extract_tb(stopped.value.__traceback__)]
+    assert names == [sys._getframe().f_code.co_name, "call"] + ([] if is_told else ["job"])
+    assert stopped.value.__suppress_context__ is is_told
 
 
 @covers("SUB-44")
