@@ -114,13 +114,15 @@ def is_answer(error: BaseException) -> bool:
 
     Its text then says all, and the frames behind the call that is answered say nothing to the user. Never so where Python
     runs in its development mode, `python -X dev`, and never where code of the user, a library or Python itself has raised
-    it, or an error that led to it.
+    it, or an error that led to it; but an error of the system that led to it, whose reason stands in the text, is told.
     """
     seen: BaseException | None = None if sys.flags.dev_mode else error
     answer = seen is not None
     while answer and seen is not None:
-        answer = _is_raised_by_us(seen.__traceback__)
+        answer, text = _is_raised_by_us(seen.__traceback__), str(seen)
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+        if isinstance(seen, OSError) and seen.strerror and seen.strerror in text and _is_of_the_system(seen.__traceback__):
+            break
     return answer
 
 
@@ -202,6 +204,16 @@ def _is_raised_by_us(traceback: TracebackType | None) -> bool:
         raised = dis.opname[frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
         traceback = traceback.tb_next
     return raised
+
+
+def _is_of_the_system(traceback: TracebackType | None) -> bool:
+    """Return whether only code of these packages and of Python stands between us and where an error was raised."""
+    known = NEEDED.keys() | sys.stdlib_module_names
+    while traceback is not None:
+        if str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0] not in known:
+            return False
+        traceback = traceback.tb_next
+    return True
 
 
 def _tell_alone() -> None:

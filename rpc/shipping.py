@@ -38,6 +38,7 @@ from network.wire import allocate, unpack
 from . import source_lines
 from .code_closure import CodeClosure, is_user_module, user_modules
 from .protocol import ANY_CODE, MAX_TEXT, NO_CODE
+from .support.files import read_regular
 from .support.immutable import Immutable
 
 MAX_CODE_BYTES = 8 << 20
@@ -442,7 +443,7 @@ def _check_policy(sha256: str, policy: str) -> None:
     if policy == NO_CODE:
         raise Rejected("This node takes no shipped code (--no-shipped-code), and the job brings classes of its own.")
     # read at each job: the list may grow while the agent runs
-    if sha256 not in Path(policy).read_text(encoding="utf-8-sig").split():
+    if sha256 not in read_regular(Path(policy)).split():
         raise Rejected(f"This node does not allow the job's code: its hash {sha256} is not in {policy} (--allow-code).")
 
 

@@ -22,6 +22,7 @@ ALLOWED = {
 }
 # what a package needs wherever it runs, and what a function may ask for when it is called
 NEWER = {"annotationlib"}  # of Python's library from 3.14 on
+TYPED = {"typing_extensions"}  # each type checker brings it along: under `if TYPE_CHECKING` it need not be installed
 REQUIRED = {
     "nn": {"_psgd_packages", "numpy", "tqdm"},
     "network": {"_psgd_packages", "numpy", "msgpack", "cryptography"},
@@ -47,11 +48,12 @@ ADAPTERS = {
 
 
 class Import(NamedTuple):
-    """One imported top-level module, where, and whether only when a function runs."""
+    """One imported top-level module, where, whether only when a function runs, and whether for type checkers alone."""
 
     name: str
     line: int
     inside: bool
+    typed: bool
 
 
 def imports(tree: ast.Module) -> Iterator[Import]:
@@ -59,33 +61,34 @@ def imports(tree: ast.Module) -> Iterator[Import]:
 
     What stands under `if TYPE_CHECKING` counts like any other: knowing a name is knowing the package.
     """
-    yield from _imports(tree, False)
+    yield from _imports(tree, False, False)
 
 
-def _imports(node: ast.AST, inside: bool) -> Iterator[Import]:
+def _imports(node: ast.AST, inside: bool, typed: bool) -> Iterator[Import]:
     if isinstance(node, ast.Import):
-        yield from (Import(alias.name.partition(".")[0], node.lineno, inside) for alias in node.names)
+        yield from (Import(alias.name.partition(".")[0], node.lineno, inside, typed) for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and not node.level:
-        yield Import((node.module or "").partition(".")[0], node.lineno, inside)
+        yield Import((node.module or "").partition(".")[0], node.lineno, inside, typed)
     elif isinstance(node, ast.Call) and node.args:
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         name = node.args[0]
         if called in ("import_module", "__import__") and isinstance(name, ast.Constant) and isinstance(name.value, str):
-            yield Import(name.value.partition(".")[0], node.lineno, inside)
+            yield Import(name.value.partition(".")[0], node.lineno, inside, typed)
     deeper = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    known = node.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING" else []
     for child in ast.iter_child_nodes(node):
-        yield from _imports(child, deeper)
+        yield from _imports(child, deeper, typed or child in known)
 
 
 def objections(package: str, tree: ast.Module, adapted: Set[str] = frozenset()) -> list[str]:
     """Imports that `package` may not make."""
     found = []
-    for name, line, inside in imports(tree):
+    for name, line, inside, typed in imports(tree):
         if name in PACKAGES:
             if name != package and name not in ALLOWED[package]:
                 found.append(f"line {line}: {package} may not import {name}")
         elif name not in sys.stdlib_module_names | NEWER | REQUIRED[package] | adapted and not (
-            inside and name in OPTIONAL[package]
+            (inside and name in OPTIONAL[package]) or (typed and name in TYPED)
         ):
             found.append(f"line {line}: {package} may not need {name}")
     return found
@@ -128,6 +131,11 @@ def test_no_package_can_escape() -> None:
         ("network", "import pandas", "line 1: network may not need pandas"),
         ("nn", "import pandas", "line 1: nn may not need pandas"),
         ("nn", "try:\n    import torch\nexcept ImportError: pass", "line 2: nn may not need torch"),
+        (
+            "nn",
+            "if TYPE_CHECKING:\n    x = 1\nelse:\n    import typing_extensions",
+            "line 4: nn may not need typing_extensions",
+        ),
     ],
 )
 def test_the_gate_sees_a_forbidden_import(package: str, code: str, objection: str) -> None:
@@ -139,6 +147,7 @@ def test_the_gate_sees_a_forbidden_import(package: str, code: str, objection: st
     [
         ("nn", "import numpy, os.path\nfrom nn.value import store\nfrom . import plan"),
         ("nn", "def f():\n    import pandas"),
+        ("nn", "if TYPE_CHECKING:\n    from typing_extensions import TypeVar"),
         ("rpc", "from network.wire import pack\nimport cloudpickle"),
         ("parallel_sgd", "import nn, rpc, network"),
     ],

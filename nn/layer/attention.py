@@ -10,7 +10,7 @@ from nn import arguments
 from nn.arrays import BATCH, LENGTH, Array, Shape
 from nn.initializer import GlorotUniform, Initializer, InitializerName, Zeros
 from nn.layer.layer import Layer, chosen
-from nn.operation.attention import Attention
+from nn.operation.attention import Attention, DropoutAttention
 from nn.operation.matmul import TensorDot
 from nn.operation.rotary import Rotary
 from nn.value.value import Value, Variable, joint_mask
@@ -41,6 +41,7 @@ class MultiHeadAttention(Layer, configured=True):
         bias_initializer: of the biases; default: `Zeros`.
         name: name of the layer; default: its class and a number.
         rotary_base: base of the turns, such as 10,000, for an even `key_dim`; None: none.
+        dropout: rate at which training leaves out single weights of the means, from 0 to below 1.
 
     Raises ValueError for inputs of other ranks and for sequences with lengths that do not fit together.
 
@@ -64,6 +65,7 @@ class MultiHeadAttention(Layer, configured=True):
         name: str | None = None,
         *,
         rotary_base: float | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__(name)
         self.num_heads = arguments.integer(self, "num_heads", num_heads, minimum=1)
@@ -75,6 +77,7 @@ class MultiHeadAttention(Layer, configured=True):
         self.kernel_initializer = chosen(self, "kernel_initializer", kernel_initializer, GlorotUniform())
         self.bias_initializer = chosen(self, "bias_initializer", bias_initializer, Zeros())
         self.rotary_base = None if rotary_base is None else arguments.number(self, "rotary_base", rotary_base, 1)
+        self.dropout = arguments.number(self, "dropout", dropout, 0, 1)
         if self.rotary_base is not None and self.key_dim % 2:
             raise ValueError(f"MultiHeadAttention 'key_dim' must be even with a 'rotary_base', got {self.key_dim}")
 
@@ -104,7 +107,8 @@ class MultiHeadAttention(Layer, configured=True):
         if self.rotary_base is not None:
             queries, keys = queries.apply(Rotary(self.rotary_base)), keys.apply(Rotary(self.rotary_base))
         mask = joint_mask(value, [value, key])
-        heads = queries.apply(Attention(self.causal), keys, values, *([] if mask is None else [mask]))
+        attention = DropoutAttention(self.causal, self.dropout) if self.dropout else Attention(self.causal)
+        heads = queries.apply(attention, keys, values, *([] if mask is None else [mask]))
         # Two axes contracted: the heads are joined by the product itself.
         made = _apply(self._output, heads, 2)
         # The result has the positions of the query.

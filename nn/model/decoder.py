@@ -183,7 +183,8 @@ class CachedDecoder(Settled):
         if isinstance(operation, Lookup) and moved == [first]:
             return operation
         if min(ranks) > 2 and len(ranks) == 1 and first in copies:
-            if type(operation) is Attention and operation.causal and len(node.inputs) == 3 and len(moved) == 3:
+            plain = isinstance(operation, Attention) and not isinstance(operation, CachedAttention) and operation.causal
+            if plain and len(node.inputs) == 3 and len(moved) == 3:
                 if node not in self._caches:
                     heads = [(self.batch, each.shape[2], self._length, each.shape[3]) for each in node.inputs[1:]]
                     self._caches[node] = zeros(heads[0], self._store.dtype), zeros(heads[1], self._store.dtype)

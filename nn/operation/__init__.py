@@ -9,7 +9,7 @@ from nn.lazy import lazily
 
 if TYPE_CHECKING:
     from nn.operation.arithmetic import Add, Compare, Divide, Maximum, Minimum, Multiply, Power, Subtract, Where
-    from nn.operation.attention import Attention, CachedAttention
+    from nn.operation.attention import Attention, CachedAttention, DropoutAttention
     from nn.operation.broadcasting import Broadcasting
     from nn.operation.elementwise import (
         Absolute,
@@ -66,6 +66,7 @@ __all__ = [
     "Cos",
     "Cosh",
     "Divide",
+    "DropoutAttention",
     "DropoutOperation",
     "Elementwise",
     "Entry",
@@ -120,7 +121,7 @@ lazily(
     __name__,
     {
         "arithmetic": "Add Compare Divide Maximum Minimum Multiply Power Subtract Where",
-        "attention": "Attention CachedAttention",
+        "attention": "Attention CachedAttention DropoutAttention",
         "broadcasting": "Broadcasting",
         "elementwise": "Absolute Elementwise Exp Log Negative Rounding Sqrt Square StopGradient",
         "index": "Entry Index Lookup",

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.operation import Operation, batch_leads
+from nn.operation.noise import write_mask
+from nn.operation.operation import Mode, Operation, batch_leads
 from nn.operation.reduction import maximum_of_rows
 from nn.operation.rotary import Place
 
@@ -94,7 +95,7 @@ class Attention(Operation):
             # Behind the mask of absent sources, whose finite number would bring later ones back from -inf.
             if self._mask is not None:
                 np.add(weights, self._mask, out=weights)
-            self._mean(weights, v[block], row, sums, output[block])
+            self._mean(weights, v[block], row, sums, output[block], block)
 
     def backward(self, inputs: Sequence[Array], output: Array, gradient: Array, wanted: Sequence[Array | None]) -> None:
         q, k, v, y, g = (array.swapaxes(1, 2) for array in (*inputs[:3], output, gradient))
@@ -108,10 +109,11 @@ class Attention(Operation):
             scaled, slopes = self._gradient[:count], self._slopes[:count]
             np.divide(g[block], self._sums[block], out=scaled)
             if for_v is not None:
-                np.matmul(weights.swapaxes(2, 3), scaled, out=for_v[block])
+                np.matmul(self._counted(weights, slopes, block).swapaxes(2, 3), scaled, out=for_v[block])
             if for_q is None and for_k is None:
                 continue
             np.matmul(scaled, v[block].swapaxes(2, 3), out=slopes)
+            self._counted(slopes, slopes, block)
             # The sum over sources of weight times slope is g' y: y has summed over the sources already.
             np.multiply(scaled, y[block], out=self._product[:count])
             np.matmul(self._product[:count], self._ones_of_values, out=self._row[:count, ..., 0])
@@ -128,7 +130,7 @@ class Attention(Operation):
                 np.multiply(q[block], self._scale, out=self._query[:count])
                 np.matmul(slopes.swapaxes(2, 3), self._query[:count], out=for_k[block])
 
-    def _mean(self, weights: Array, v: Array, row: Array, sums: Array, out: Array) -> None:
+    def _mean(self, weights: Array, v: Array, row: Array, sums: Array, out: Array, block: slice | None = None) -> None:
         """Write the means of `v` by weights, scores at first, into `out`; `row` is work space for a number of each target."""
         # the greatest score of a row becomes 0, so that exp cannot overflow
         np.subtract(weights, maximum_of_rows(weights, row), out=weights)
@@ -136,8 +138,45 @@ class Attention(Operation):
         # A product with ones: the BLAS sums rows faster than a reduction of NumPy over the last axis.
         np.matmul(weights, self._ones[: weights.shape[3]], out=sums[..., 0])
         # Multiplied before the division by the sums, which then takes e numbers for each target and not `sources`.
-        np.matmul(weights, v, out=out)
+        np.matmul(weights if block is None else self._counted(weights, self._slopes[: len(weights)], block), v, out=out)
         np.divide(out, sums, out=out)
+
+    def _counted(self, weights: Array, work: Array, block: slice) -> Array:
+        """Return weights of samples as they count in the means, here as they are; `work` is memory for them, or their own."""
+        return weights
+
+
+class DropoutAttention(Attention):
+    """Attention of which training leaves out single weights, each with probability `rate`; the others grow by 1 / (1 - rate).
+
+    The means are those by weights m softmax(..), with m as of `DropoutOperation`, keyed in the same way. Outside training it is
+    `Attention`.
+
+    Args:
+        causal: as of `Attention`.
+        rate: probability of each weight to be left out, from 0 to below 1.
+    """
+
+    by_sample: ClassVar[Sequence[str]] = ("_active", "_dropped")
+
+    def __init__(self, causal: bool = False, rate: float = 0.0) -> None:
+        super().__init__(causal)
+        self.rate = rate
+        self._active = False
+
+    def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
+        super().allocate(shapes, output, dtype)
+        # Own memory, not scratch: as that of `Noise`.
+        self._dropped = self._lasting.empty(self._weights.shape, dtype)
+        self._draws = self._lasting.empty(self._weights.shape, np.dtype(np.float32))
+
+    def begin(self, mode: Mode, position: int) -> None:
+        self._active = mode.training and self.rate > 0
+        if self._active:
+            write_mask(mode.key, position, self.rate, self._draws, self._dropped)
+
+    def _counted(self, weights: Array, work: Array, block: slice) -> Array:
+        return np.multiply(weights, self._dropped[block], out=work) if self._active else weights
 
 
 class CachedAttention(Attention):

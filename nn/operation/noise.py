@@ -70,12 +70,17 @@ class DropoutOperation(Noise):
         self._draws = self._lasting.empty(self._noise.shape, np.dtype(np.float32))
 
     def _draw(self, key: tuple[int, ...], position: int) -> None:
-        # The seed keys the generator, the counters tell epoch, batch and block.
-        seed, *counters = key
-        keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=self._draws)
-        # Draws are from [0, 1): just the share `strength` of them lies below it.
-        np.greater_equal(self._draws, self.strength, out=self._noise)
-        np.multiply(self._noise, 1 / (1 - self.strength), out=self._noise)
+        write_mask(key, position, self.strength, self._draws, self._noise)
+
+
+def write_mask(key: tuple[int, ...], position: int, rate: float, draws: Array, out: Array) -> None:
+    """Write 0 with probability `rate`, else 1 / (1 - rate); `draws` is work space of float32 in the shape of `out`."""
+    # The seed keys the generator, the counters tell epoch, batch and block.
+    seed, *counters = key
+    keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=draws)
+    # Draws are from [0, 1): just the share `rate` of them lies below it.
+    np.greater_equal(draws, rate, out=out)
+    np.multiply(out, 1 / (1 - rate), out=out)
 
 
 class GaussianDropoutOperation(Noise):

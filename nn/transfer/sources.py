@@ -220,8 +220,10 @@ def _of_keras(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
                     if held > tensor_files.MAX_FILE:
                         raise ModelFileError(f"its arrays must have at most {tensor_files.MAX_FILE} bytes, they have {held}")
                     arrays[name] = _as_numbers(name, item[()])
-    # h5py raises both for a damaged file.
-    except (OSError, RuntimeError) as error:
+    except ModelFileError:
+        raise
+    # h5py raises all of them for damaged files: by the place of the damage an address, a length, a type or a name is wrong.
+    except (ArithmeticError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise ModelFileError(f"the file of Keras is damaged: {error}") from error
     if not arrays:
         raise ModelFileError("it holds no arrays as Keras 3 writes them (save_weights, save)")
@@ -265,8 +267,10 @@ def _items(group: Any, h5py: Any, begin: str = "") -> Iterator[tuple[str, Any]]:
                 raise ModelFileError(f"it must hold at most {MOST_ARRAYS} arrays and groups")
             if isinstance(item, h5py.Dataset):
                 _check_dataset(f"{path}{name}", item)
-            else:
+            elif isinstance(item, h5py.Group):
                 todo.append((f"{path}{name}/", item))
+            else:
+                raise ModelFileError(f"'{path}{name}' must be a group or an array, it is a {type(item).__name__}")
             yield f"{path}{name}", item
 
 

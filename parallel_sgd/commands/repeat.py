@@ -455,7 +455,14 @@ def verify(given: argparse.Namespace, defaults: Mapping[str, Any]) -> int:
             "Nodes failed in this run, and may have left fewer files": failures_of(folder),
         }
         # before the computation is gone
-        return _judge(given, signature, file, every, wrong, others, epochs, beside)
+        # a codec that is named may give other bits on other workers
+        elsewhere = ""
+        if asked and not damaged and "codec" in {*file.options, *file.unnamed}:
+            had = [leg.workers for leg in legs_of(folder, start, until, file.workers, asked=False)]
+            if had != [leg.workers for leg in legs]:
+                numbers = " and ".join(dict.fromkeys(map(str, had)))
+                elsewhere = f"{numbers} worker{'s' * (numbers != '1')}"
+        return _judge(given, signature, file, every, wrong, others, epochs, beside, elsewhere)
 
 
 def _false_by_itself(folder: Path, manifest: RunManifest) -> list[str]:
@@ -561,6 +568,7 @@ def _judge(
     others: list[str],
     epochs: Epochs,
     beside: Mapping[str, list[str]],
+    elsewhere: str,
 ) -> int:
     computed, first = every[-1], every[0].start + 1
     last, workers = computed.until, computed.workers
@@ -586,9 +594,6 @@ def _judge(
             content["not computed"] = unproven
         return _tell(given, signature, content, clean_text("\n".join(said)), EXIT_OK)
     why = ""
-    if workers != file.workers:
-        told = f"{file.workers} worker{'s' * (file.workers != 1)}"
-        why += f" The run had {told}; only codecs that are exact, such as Plain, give equal bits on others."
     if "resume" in file.options and not every[0].start and not computed.unseen:
         why += f" It went on with {file.options['resume']}, which may have begun otherwise."
     content |= {"damaged": wrong, "others": others}
@@ -607,13 +612,19 @@ def _judge(
             "But the run went on, by a release that did not record what single workers had remembered and lost: this does not "
             "show that the run is false."
         )
+    if elsewhere:
+        content["equal"] = None
+        said.append(
+            f"But the run had {elsewhere}, and only codecs that are exact, such as Plain, give equal bits on others: this does "
+            f"not show that the run is false. Verify it without a number of workers."
+        )
     if computed.unseen:
         content["equal"] = None
         said.append(
             f"But it went on with {computed.unseen}, which is not beside it and may have had other blocks, data or settings: "
             f"this does not show that the run is false. Put the folder of that run beside it."
         )
-    code = EXIT_USAGE if others or anew or computed.unseen else EXIT_FAILED
+    code = EXIT_USAGE if others or anew or elsewhere or computed.unseen else EXIT_FAILED
     return _tell(given, signature, content, clean_text("\n".join(filter(None, said))), code)
 
 

@@ -33,6 +33,7 @@ from rpc.submit import (
     interrupted,
     jobs_known,
 )
+from rpc.submit.downloads import NOT_SAVED
 from rpc.support.logs import DETAIL, SUBMIT_LOGGER, get_logger
 
 from ..checkpoint.snapshot import CheckpointError
@@ -391,6 +392,10 @@ class RestartLoop:
         # a round that ended because hosts have changed is no failure, and uses up no restart
         # places of the culprits, for the rule that the same place is not tried more than three times (FD-20)
         reason = "" if ended else self.recovery.give_up(places_of(failed))
+        lost = [why for _, why in failed.failures.values()]
+        if not ended and lost and all(why.startswith(NOT_SAVED) for why in lost):
+            # training is over, and another attempt would meet the same disk
+            reason = "the files of the job find no room here"
         before = self._membership.nodes
         if not reason:
             # details stand in the page; on the screen they are for verbose=2

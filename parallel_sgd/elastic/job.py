@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
 from collections.abc import Callable
 from io import BytesIO
@@ -11,6 +12,7 @@ from typing import Any
 
 from network.errors import ProtocolError
 from network.wire import Kind, pack
+from nn.tensor_files import read_file
 from rpc import LIVENESS_MESSAGES, ClusterMonitor, Tick, limits
 from rpc.elastic import (
     CheckpointSeen,
@@ -323,7 +325,7 @@ class StateFile:
         return True
 
     def _read(self) -> Any:
-        data = self._path.read_bytes()
+        data = read_file(self._path, sys.maxsize)
         begin = len(_MAGIC) + _DIGEST
         if not data.startswith(_MAGIC):
             raise ValueError(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 
 from nn.model import Model
+from nn.tensor_files import ModelFileError, read_file
 
-from ..checkpoint.snapshot import CLIENT, Snapshot
+from ..checkpoint.snapshot import CLIENT, CheckpointError, Snapshot
 from ..checkpoint.state import restore_values
 from .remembering import PERSONAL
 
@@ -27,7 +29,11 @@ def load_client(model: Model, checkpoint: str | Path, client: int) -> bool:
 
     Raises: CheckpointError for a file that is no checkpoint of such a model.
     """
-    snapshot = Snapshot.read(memoryview(Path(checkpoint).read_bytes()))
+    try:
+        content = read_file(checkpoint, sys.maxsize)
+    except ModelFileError as error:
+        raise CheckpointError(str(error)) from error
+    snapshot = Snapshot.read(memoryview(content))
     restore_values(model, snapshot)
     state, found = snapshot.part(CLIENT), False
     for variable in (*model.store.variables, *model.store.buffers):

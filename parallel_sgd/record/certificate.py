@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from .identity import Identities, differences, environment_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE
 from .outcome import read_outcome
+from .report import DEALT
 from .run import RunManifest
 from .settings import text_of
 from .tables import FURTHER, read_hashes, read_identities, read_parts, read_table, told_at_the_start, told_by_tables
@@ -225,6 +227,28 @@ def _damaged_tables(run: Path, lost: set[int]) -> Iterator[str]:
         twice = [f"{variable} after epoch {epoch:.0f}" for (epoch, variable), count in rows.items() if count > 1]
         if twice:
             yield f"{name} has several hashes of {_few(twice)}"
+    # those that the workers of the last attempt have written to the end, and that no computation need have again
+    attempts: dict[int, set[int]] = {}
+    for node, attempt, _ in told_at_the_start(run):
+        attempts.setdefault(attempt, set()).add(node)
+    there = attempts.get(max(attempts, default=0))
+    for kind in (*_STEPS, *_TIMES, "AC", "BY", "EV", DEALT):
+        for path in sorted(run.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
+            if number_of(path.name) == node_of(path) not in lost and (there is None or node_of(path) in there):
+                name = path.relative_to(run).as_posix()
+                # a reader takes half a row for one that is being written
+                remark = read_table(Door(run), name)[1] or ("" if _is_whole(run, name) else "its last row is cut off")
+                if remark:
+                    yield f"{name}: {remark}"
+
+
+def _is_whole(run: Path, name: str) -> bool:
+    """Tell if a table ends with a row."""
+    with Door(run).open(name, MOST_TABLE) as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
 
 
 def _went_on(run: Path, file: JobFile) -> bool:
@@ -257,6 +281,10 @@ def _other_parts(run: Path, file: JobFile, outcome: Mapping[str, Any], *, once: 
     most = max(attempts) if whole else math.inf
     workers = max(file.workers, file.blocks) if "resume" not in file.options else MOST_WORKERS
     first = next(iter(known.values()), [])
+    # all workers of the last attempt write the same
+    there = {node_of(path) for path in run.glob("Node-[0-9]*-Retrieve/ID-*.csv")} - lost_nodes(outcome) - known.keys()
+    if without := sorted(node for node in there if first and node < first[-1].workers):
+        yield f"the table of the parts of the training (DE-*.csv) of node {_few([*map(str, without)])} has none, others have"
     for node, parts in known.items():
         name = f"the table of the parts of the training (DE-*.csv) of node {node}"
         # a worker that is no more has those until then

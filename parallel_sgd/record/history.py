@@ -110,7 +110,8 @@ class JobHistory(History):
     and its change `arrives`, and the rounds that it has `missed` meanwhile; `rounds`, a row per round of clients with a clock:
     when it `begins` and `ends`, and how many clients were `asked`, `counted`, `lost` (dropped out or left) and `late`;
     `client_tests`, a row per epoch and client, one `of` so many, with `samples` that are held out, with loss and metrics on
-    these; `told`, how many block steps have a row, by epoch and batch; `untold`, the number of those that a killed worker had
+    these; `told`, how many block steps have a row, by epoch and batch; `defined`, of a figure that is undefined in some of
+    these rows, in how many it is defined, by epoch and batch; `untold`, the number of those that a killed worker had
     not written yet, or has taken with it, by epoch. The figures of such an epoch in training are made of the rows of the other
     workers there; `parts`, the block steps of the batches of a training that went on. A worker that has another number since
     then has the rows of before under the number that it had.
@@ -138,6 +139,7 @@ class JobHistory(History):
         self.steps = list(steps)
         self.rows = list(epochs)
         self.told: Counter[tuple[int, int]] = Counter()
+        self.defined: dict[tuple[int, int], dict[str, int]] = {}
         self.untold: dict[int, int] = {}
         self.parts = Parts()
         # made when they are asked for: a dict would make all
@@ -204,7 +206,7 @@ class JobHistory(History):
         dealt = Parts.of((parts or {}).values())
         traffic = _traffic(sent or {})
         every = list(tables.values())
-        steps, epochs, told, untold = _rows(
+        steps, epochs, told, untold, defined = _rows(
             [trained for trained, _ in every], [tested for _, tested in every], bool(visits), dealt
         )
         whole = cls(
@@ -216,7 +218,7 @@ class JobHistory(History):
             _placed(rounds or {}, _OF_ROUNDS, ("round",)),
             _placed(tests or {}, _columns_of_tests(tests or {}), ("epoch", "client")),
         )
-        whole.told, whole.untold, whole.parts = told, untold, dealt
+        whole.told, whole.untold, whole.parts, whole.defined = told, untold, dealt, defined
         whole._add_bytes(bool(sent))
         whole._add_clients()
         whole.untold |= _untold_clients(visits or {})
@@ -589,33 +591,46 @@ class DealtSteps:
         return [(self._most[last] if batch == last else most, most) for batch, _ in told]
 
 
-def over_epoch(batches: Sequence[tuple[int, Figures]], steps: Sequence[tuple[int, int]] = ()) -> tuple[Figures, int]:
+def over_epoch(
+    batches: Sequence[tuple[int, Figures]],
+    steps: Sequence[tuple[int, int]] = (),
+    defined: Sequence[Mapping[str, int]] = (),
+    of_clients: bool = False,
+) -> tuple[Figures, int]:
     """Return the mean over an epoch, and how many block steps have no row.
 
     A batch counts by its blocks, also where a killed worker took rows with it: without them a mean over rows would lean towards
     the end of the epoch. Only the last batch, the tail, may have fewer blocks than the others. Where the workers have changed
-    within the epoch, a batch has as many samples as before, dealt to another number of blocks, and counts as much.
+    within the epoch, a batch has as many samples as before, dealt to another number of blocks, and counts as much. A figure
+    that is undefined in some rows of a batch, such as `auc` of a block of one class, counts there by the others: its mean over
+    the epoch is that over the rows that have it.
 
     Args:
         batches: for each batch in order the number of its rows, and their mean.
         steps: for each batch its block steps, and those of a whole one, see `Parts`; by default the most that any has, and
             those that are there in the last.
+        defined: for each batch, of a figure that some of its rows lack, how many have it.
+        of_clients: whether rows are of clients, of which a batch may have any number, and each counts alike.
     """
     counts = [count for count, _ in batches]
     most = max(counts)
     steps = steps or [(most, most)] * (len(counts) - 1) + [(counts[-1], most)]
     # in steps of the last part: whole numbers, so that a mean over equal parts is that over rows
     unit = steps[-1][1]
-    weights = [unit] * (len(counts) - 1) + [steps[-1][0]]
+    weights = counts if of_clients else [unit] * (len(counts) - 1) + [steps[-1][0]]
+    partly = defined or [{}] * len(counts)
     names = dict.fromkeys(name for _, row in batches for name in row)
     found = {}
     for name in names:
         known = [
-            (weight, row[name])
-            for weight, (_, row) in zip(weights, batches, strict=True)
+            # whole numbers stay so, and with them the bits of figures that all rows have
+            (weight * own[name] / count if name in own else weight, row[name])
+            for weight, own, (count, row) in zip(weights, partly, batches, strict=True)
             if math.isfinite(row.get(name, math.nan))
         ]
         found[name] = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known) if known else math.nan
+    if of_clients:
+        return found, 0
     return found, sum(max(0, own - count) for (own, _), count in zip(steps, counts, strict=True))
 
 
@@ -626,8 +641,9 @@ def lost_steps(number: int) -> str:
 
 def _rows(
     trained: Sequence[Table], tested: Sequence[Table], of_clients: bool = False, parts: Parts | None = None
-) -> tuple[list[Figures], list[Figures], Counter[tuple[int, int]], dict[int, int]]:
-    """Return the rows per step and per epoch of some workers together, and as `JobHistory` has them `told` and `untold`.
+) -> tuple[list[Figures], list[Figures], Counter[tuple[int, int]], dict[int, int], dict[tuple[int, int], dict[str, int]]]:
+    """Return the rows per step and per epoch of some workers together, and as `JobHistory` has them `told`, `untold` and
+    `defined`.
 
     Args:
         trained: tables `TR`.
@@ -648,6 +664,7 @@ def _rows(
         for (epoch, batch), rows in sorted(steps.items())
     ]
     told = Counter({place: len(rows) for place, rows in steps.items()})
+    defined = {place: lacking for place, rows in steps.items() if (lacking := _lacking(rows))}
     epochs: defaultdict[int, list[Figures]] = defaultdict(list)
     for (epoch, _), rows in steps.items():
         epochs[epoch] += rows
@@ -668,13 +685,20 @@ def _rows(
             even = len({each for _, each in dealt}) == 1
             if not even or [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:
                 whole = [(told[epoch, batch], _mean(steps[epoch, batch])) for batch in places[epoch]]
-                means[epoch], lost = over_epoch(whole, dealt)
+                means[epoch], lost = over_epoch(whole, dealt, [defined.get((epoch, batch), {}) for batch in places[epoch]])
                 untold |= {epoch: lost} if lost else {}
     by_epoch = [
         {EPOCH: epoch, **means.get(epoch, {}), **{VALIDATION + name: value for name, value in _mean(tests[epoch]).items()}}
         for epoch in sorted(epochs.keys() | tests.keys())
     ]
-    return by_step, by_epoch, told, untold
+    return by_step, by_epoch, told, untold, defined
+
+
+def _lacking(rows: Sequence[Figures]) -> dict[str, int]:
+    """Return of each figure that some of the rows lack, or have as no finite number, how many have it."""
+    names = dict.fromkeys(name for row in rows for name in row if name != "Time")
+    counts = {name: sum(math.isfinite(row.get(name, math.nan)) for row in rows) for name in names}
+    return {name: count for name, count in counts.items() if count < len(rows)}
 
 
 def _mean(rows: Sequence[Figures]) -> Figures:

@@ -170,7 +170,10 @@ class Outcome:
                 _log.info("%s", why_none(records), extra=BRIEF)
             kept = kept or origin_of(records) is not None
         if state == "done" and (self.page is None or not self._is_told):
-            _log.info("The run is done, and its models are in %s.", shown(folder), extra=BRIEF if self._is_told else PLAIN)
+            # a full disk may have refused them
+            kept_models = any(folder.glob("Node-[0-9]*-Retrieve/MODEL-*.model"))
+            what = "its models are" if kept_models else "what could be written of it, without a model, is"
+            _log.info("The run is done, and %s in %s.", what, shown(folder), extra=BRIEF if self._is_told else PLAIN)
         if self.page is not None and not (state == "done" and self._is_told):
             _log.info("report   %s", shown(self.page), extra=COPIED)
         if kept and (again := line_to_go_on()):

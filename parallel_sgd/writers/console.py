@@ -5,7 +5,7 @@ files.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -46,8 +46,8 @@ class JobConsole:
         self._began = monotonic()
         self._head = False
         self._told = 0
-        #: by epoch: batch, number of rows, their mean
-        self._steps: defaultdict[int, list[tuple[int, int, Figures]]] = defaultdict(list)
+        #: by epoch: batch, number of rows, their mean, and how many rows have a figure that others lack
+        self._steps: defaultdict[int, list[tuple[int, int, Figures, Mapping[str, int]]]] = defaultdict(list)
         self._parts = Parts()
         self._dealt = DealtSteps()
         nodes = spec.options.nodes
@@ -98,10 +98,9 @@ class JobConsole:
         for row in history.steps:
             # after a restart rows of epochs that were told come again
             if row[EPOCH] > self._told:
-                # steps of clients are as many as have taken part
-                count = 1 if history.clients else history.told[int(row[EPOCH]), int(row["batch"])]
+                place = int(row[EPOCH]), int(row["batch"])
                 figures = {name: row[name] for name in row if name not in _KEYS}
-                self._steps[int(row[EPOCH])].append((int(row["batch"]), count, figures))
+                self._steps[place[0]].append((place[1], history.told[place], figures, history.defined.get(place, {})))
         for row in history.rows:
             tests = {name: value for name, value in row.items() if name.startswith(VALIDATION)}
             # with its evaluation an epoch is complete
@@ -110,11 +109,12 @@ class JobConsole:
                 means, untold = self._over(int(row[EPOCH]), steps) if steps else ({}, 0)
                 self._tell({EPOCH: row[EPOCH], **means, **tests}, untold)
 
-    def _over(self, epoch: int, steps: Sequence[tuple[int, int, Figures]]) -> tuple[Figures, int]:
+    def _over(self, epoch: int, steps: Sequence[tuple[int, int, Figures, Mapping[str, int]]]) -> tuple[Figures, int]:
         """Return the mean over an epoch, and how many block steps have no row."""
-        dealt = self._dealt.of(epoch, [(batch, count) for batch, count, _ in steps], self._parts)
-        # steps of clients are as many as have taken part
-        return over_epoch([(count, figures) for _, count, figures in steps], () if self._spec.options.clients else dealt)
+        batches = [(count, figures) for _, count, figures, _ in steps]
+        dealt = self._dealt.of(epoch, [(batch, count) for batch, count, *_ in steps], self._parts)
+        # rows of clients are as many as have taken part
+        return over_epoch(batches, dealt, [defined for *_, defined in steps], self._spec.options.clients is not None)
 
     def take_all(self, history: JobHistory) -> None:
         """Tell the epochs of the whole history that were not told yet."""

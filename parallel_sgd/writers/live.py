@@ -202,9 +202,12 @@ class LiveFigures:
         """
         # in the order of names, as agents read them: `BY` begins before `TR`, whose rows wait for it
         for file in sorted(files, key=lambda path: path.name):
-            with file.open("rb") as opened:
-                at = opened.seek(self._read.get(file, 0))
-                data = opened.read()
+            try:
+                with file.open("rb") as opened:
+                    at = opened.seek(self._read.get(file, 0))
+                    data = opened.read()
+            except FileNotFoundError:  # a full disk has not taken it yet, and training goes on
+                continue
             self._read[file] = at + len(data)
             self.take(worker, file.name, at, data)
 

@@ -31,7 +31,7 @@ OF_RUN: Final = "RUN-"
 """Begin of the names of files that belong to the run, not to the node: they do not stay in its folder."""
 
 
-NOT_SAVED: Final = "its files cannot be saved"
+NOT_SAVED: Final = "its files cannot be saved here"
 """Begin of the reason for which the files of a node are not here, where it is the disk of this program that refuses them."""
 
 

@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import secrets
+import select
 import stat
 import sys
 import time
@@ -38,6 +39,8 @@ ROOM_SECONDS: Final = 20.0
 """How long the end of a job waits for room on the disk, for files that could not be fetched afterwards."""
 MOST_BYTES: Final = 4 << 20
 """Of a file that lists hosts, sets up an agent or describes a job."""
+PIPE_SECONDS: Final = 10.0
+"""How long a pipe that is named in place of a file may be silent."""
 _MOST_HEAD: Final = 1 << 12
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 NOT_REGULAR: Final = "it is no regular file of its own"
@@ -114,23 +117,61 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
     """Read the text of a file of at most `most` bytes; a pipe that a shell has made of a command's output is one, too.
 
-    A byte order mark before it, which some editors write, is no part of it.
+    A byte order mark before it, which some editors write, is no part of it. A pipe to which no program writes holds this one up
+    for `PIPE_SECONDS`.
 
-    Raises: OSError, ValueError when it is longer, or not UTF-8.
+    Raises: OSError, also for a folder, a socket or a device; ValueError when it is longer, or not UTF-8.
     """
-    # one byte more than may be there tells that there is more, and no large file is read for that
-    with open(path, "rb") as file:
-        return _text(file.read(most + 1), most)
+    with _opened(path) as descriptor:
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
+            raise OSError(errno.EINVAL, "it is a device", str(path))
+        # one byte more than may be there tells that there is more, and no large file is read for that
+        return _text(_content(descriptor, most + 1), most)
 
 
 def read_regular(path: Path, most: int = MOST_BYTES) -> str:
     """Read as `read_text` does, where another user may have put a pipe in the file's place: none holds this program up."""
-    # O_NONBLOCK: opening a pipe without a writer would wait for one
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
+    with _opened(path) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError("it is no regular file")
-        return _text(file.read(most + 1), most)
+        return _text(_content(descriptor, most + 1), most)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Open a file of any kind to be read, and yield its descriptor. Raises: OSError."""
+    try:
+        # O_NONBLOCK: opening a pipe without a writer would wait for one
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(error.errno, "it is a socket", str(path)) from error
+        raise
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _content(descriptor: int, most: int) -> bytes:
+    """Read a file or a pipe to its end, or up to `most` bytes.
+
+    Raises: OSError; TimeoutError for a pipe into which nothing is written for `PIPE_SECONDS`.
+    """
+    poll, content = select.poll(), bytearray()
+    poll.register(descriptor, select.POLLIN)
+    while len(content) < most:
+        # a regular file is always ready
+        if not poll.poll(1000 * PIPE_SECONDS):
+            what = f"it is a pipe, into which no program has written for {PIPE_SECONDS:g} s"
+            raise TimeoutError(errno.ETIMEDOUT, what)
+        if not (part := os.read(descriptor, most - len(content))):
+            break
+        content += part
+    return bytes(content)
 
 
 @contextlib.contextmanager

@@ -428,6 +428,13 @@ def test_an_error_that_is_no_answer_shows_all() -> None:
         "def answer(text): raise ValueError('an answer')\n"
         "def lead(text):\n    try: parse(text)\n    except ValueError as error: raise ValueError('led') from error\n"
     )
+    code += (
+        "def read(path):\n    try: open(path)\n"
+        "    except OSError as error: raise ValueError(f'cannot be read: {error.strerror}') from error\n"
+        "def silent(path):\n    try: open(path)\n    except OSError as error: raise ValueError('an answer') from error\n"
+        "def call(users):\n    try: users()\n"
+        "    except OSError as error: raise ValueError(f'cannot be read: {error.strerror}') from error\n"
+    )
     ours: dict[str, Any] = {"__name__": "nn.made_up"}
     exec(code, ours)
     found = {}
@@ -436,6 +443,15 @@ def test_an_error_that_is_no_answer_shows_all() -> None:
             checked_call(ours[name])("x")
         found[name] = frames_of(caught.value)[2:], type(caught.value.__cause__)
     assert found == {"parse": (["parse"], type(None)), "answer": ([], type(None)), "lead": (["lead"], ValueError)}
+
+    def users() -> None:
+        Path("x").read_text("utf-8")
+
+    # an error of the system is told where its reason stands in the answer, unless code of the user has met it
+    for name, argument, frames in (("read", "x", []), ("silent", "x", ["silent"]), ("call", users, ["call"])):
+        with pytest.raises(ValueError, match=r"an answer|cannot be read") as caught:
+            checked_call(ours[name])(argument)
+        assert (frames_of(caught.value)[2:], caught.value.__cause__ is None) == (frames, not frames), name
 
 
 def test_the_development_mode_of_python_shows_all_frames(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import socket
 import stat
 import subprocess
 import sys
@@ -18,7 +19,11 @@ import pytest
 
 from network.errors import ProtocolError
 from network.nodes import Address
+from nn.dataset.plan import Plan
 from parallel_sgd import parse_worker
+from parallel_sgd.elastic.job import StateFile
+from parallel_sgd.federated import load_client
+from rpc import shipping
 from rpc.agent.registration import registrations
 from rpc.agent.scheduler_env import announced
 from rpc.agent.settings import gather
@@ -26,9 +31,11 @@ from rpc.agent.store import JobRecord
 from rpc.elastic.discovery import DiscoveryError, FileDiscovery
 from rpc.errors import SettingsError
 from rpc.submit.run_folder import Run
-from rpc.support.files import MOST_BYTES, continued, publish, read_result, write_result
+from rpc.support import files
+from rpc.support.files import MOST_BYTES, continued, publish, read_result, read_text, write_result
 from rpc.support.identity import host_name, is_job_id, new_job_id, process_name
 
+from ..parallel_sgd.networks import mlp
 from ..statements import covers
 from .travel import ROOT
 
@@ -68,6 +75,68 @@ def test_no_content_gets_past_a_reader(tmp_path: Path, name: str, said: str) -> 
         return
     with pytest.raises(error, match=said):
         read(path)
+
+
+def bind(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+@pytest.mark.parametrize("name", ["worker.json", "discovery", "worker.toml"])
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (os.mkfifo, "it is a pipe, into which no program has written for 0.1 s"),
+        (Path.mkdir, "Is a directory"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is a device"),
+        (bind, "it is a socket"),
+    ],
+    ids=["a pipe", "a folder", "a device", "a socket"],
+)
+def test_what_stands_in_the_place_of_a_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, made: Callable[[Path], Any], said: str
+) -> None:
+    """A file that a person names: nothing in its place holds the program up for longer than its limit."""
+    monkeypatch.setattr(files, "PIPE_SECONDS", 0.1)
+    monkeypatch.chdir(tmp_path)  # the path of a socket may not be long
+    path = Path(name)
+    made(path)
+    read, error = READERS[name]
+    with pytest.raises(error or OSError, match=said) as caught:
+        read(path)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        StateFile,
+        Plan.load,
+        lambda path: load_client(mlp(), path, 0),
+        lambda path: shipping._check_policy("0" * 64, str(path)),
+    ],
+    ids=["state of an elastic job", "plan of columns", "checkpoint", "list of hashes"],
+)
+def test_files_that_are_no_files_of_a_command(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=r"no(t a)? regular file"):
+        read(tmp_path / "pipe")
+
+
+def test_a_pipe_of_a_shell_is_a_file(tmp_path: Path) -> None:
+    """As of `--workers <(command)`: read to its end, however late and in how many parts its writer writes."""
+    os.mkfifo(tmp_path / "pipe")
+    parts = "import sys, time\nfor part in ('ab', 'c' * 100_000):\n with_pipe.write(part); with_pipe.flush()"
+    program = f"with_pipe = open({str(tmp_path / 'pipe')!r}, 'w')\n{parts}"
+    with subprocess.Popen([sys.executable, "-c", program]):
+        assert read_text(tmp_path / "pipe") == f"ab{'c' * 100_000}"
+    command = (
+        "import sys; from pathlib import Path; from rpc.support.files import read_text; print(read_text(Path(sys.argv[1])))"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -c "{command}" <(echo told)'], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "told\n\n"
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -408,8 +407,10 @@ class Plan:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Plan:
         """Return the plan of the file at `path`; raises ValueError naming the file and the fault, OSError."""
+        from nn.tensor_files import read_file  # noqa: PLC0415 - for a plan that is read
+
         try:
-            return cls.from_json(Path(path).read_text("utf-8"))
+            return cls.from_json(read_file(path).decode("utf-8"))
         except ValueError as error:
             raise ValueError(f"The plan {os.fspath(path)!r} cannot be used: {error}") from error
 

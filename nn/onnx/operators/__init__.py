@@ -39,6 +39,8 @@ CONVERTERS: Mapping[type[Operation], Convert] = MappingProxyType({
     operation.Compare: compare,
     operation.Concatenate: beside,
     operation.Divide: pair("Div"),
+    # A file predicts.
+    operation.DropoutAttention: attention,
     operation.GroupNormalize: group_norm,
     operation.Index: index,
     operation.LayerNormalize: layer_norm,

@@ -139,6 +139,11 @@ class LSTMOperation(FeatureMajor):
                 # The states went past this step, and so do their gradients.
                 np.copyto(self._dz, 0, where=absent)
                 np.copyto(self._carry, self._held_c, where=absent)
+            if trained:
+                self._adds[t]()
+            if for_x is not None:
+                np.matmul(kernel, self._dz, self._x_gradient)
+                np.copyto(for_x[:, t], self._x_gradient.T)
             # A state before the first step that is not given is a constant 0.
             if t or for_states:
                 np.matmul(recurrent, self._dz, self._dh)
@@ -146,10 +151,6 @@ class LSTMOperation(FeatureMajor):
                     np.multiply(self._dh, self._drop, self._dh)
                 if absent is not None:
                     np.add(self._dh, self._held_h, out=self._dh, where=absent)
-            if trained:
-                self._adds[t]()
-            if for_x is not None:
-                self.write_x_gradient(kernel, self._dz, for_x[:, t])
         self.write_variables(for_variables)
         if self._further:
             self.write_first(for_states, self._dh, self._carry)
@@ -226,11 +227,11 @@ class GRUOperation(FeatureMajor):
             self._steps.append(_GRUStep(x, joined, gates[slot], both, z, r, g, recurrent[slot], before, h, absent))
         self._product = self.scratch.empty((3 * units, batch), dtype)
         if self.training:
-            gradients, first = self._dz[: 3 * units], self._first
-            self._add_joined, self._add_x = (
-                self.adding_steps(gradients, slice(first, None)),
-                self.adding_steps(gradients, slice(first)),
-            )
+            # What x is multiplied by goes to the candidate directly, not through the reset gate: rows a z r, and z r q.
+            self._of_x, self._of_state = self._dz[: 3 * units], self._dz[units:]
+            self._add_x = self.adding_steps(self._of_x, slice(self._first))
+            self._add_joined = self.adding_steps(self._of_state, slice(self._first, None))
+            self._kernel = self.scratch.empty((self._features, 3 * units), dtype)
 
     def forward(self, inputs: Sequence[Array], out: Array) -> None:
         self.read(*(self.apart(inputs) if self._further else (inputs, (), ())))
@@ -268,7 +269,9 @@ class GRUOperation(FeatureMajor):
         units, trained = self._units, any(target is not None for target in for_variables)
         self._dh.fill(0)
         self._total.fill(0)
-        gates, candidate = self._dz[: 3 * units], self._dz[3 * units :]
+        if for_x is not None:
+            # Columns in the order of the rows of the gradients.
+            np.concatenate((kernel[:, 2 * units :], kernel[:, : 2 * units]), axis=1, out=self._kernel)
         for t in reversed(range(self._time)):
             self.add_incoming(gradient, t, self._dh)
             self._step_back(self._steps[t])
@@ -279,19 +282,19 @@ class GRUOperation(FeatureMajor):
                 np.copyto(self._carry, self._dh, where=absent)
             # A state before the first step that is not given is a constant 0.
             if t or for_states:
-                np.matmul(recurrent, gates, out=self._dh)
+                np.matmul(recurrent, self._of_state, out=self._dh)
                 if self._seen:
                     np.multiply(self._dh, self._drop, out=self._dh)
                 np.add(self._dh, self._carry, out=self._dh)
             if trained:
-                # While `gates` still has the candidate's recurrent part, which the recurrent kernel and its bias see.
                 self._add_joined[t]()
-            # what x is multiplied by goes to the candidate directly, not through the reset gate
-            np.copyto(gates[2 * units :], candidate)
-            if trained:
                 self._add_x[t]()
             if for_x is not None:
-                self.write_x_gradient(kernel, gates, for_x[:, t])
+                np.matmul(self._kernel, self._of_x, out=self._x_gradient)
+                np.copyto(for_x[:, t], self._x_gradient.T)
+        if trained:
+            # Columns of the kernel stand in the order z r a.
+            self._total[:, : self._first] = np.roll(self._total[:, : self._first], -units, axis=0)
         self.write_variables(for_variables)
         if self._further:
             self.write_first(for_states, self._dh)
@@ -300,10 +303,10 @@ class GRUOperation(FeatureMajor):
     def _step_back(self, step: _GRUStep) -> None:
         """Turn dh of a step into the gradient of its pre-activations and the part of dh that goes straight to the step before.
 
-        The rows of the gradient are z, r, the recurrent part of the candidate, and the candidate itself.
+        The rows of the gradient are the candidate itself, z, r, and the recurrent part of the candidate.
         """
         units, dh, carry = self._units, self._dh, self._carry
-        dz, dr, dq, da = self._dz.reshape(4, units, self._batch)
+        da, dz, dr, dq = self._dz.reshape(4, units, self._batch)
         pair = self._product[: 2 * units]
         # In the memory of `pair`, which is used when the product is not needed any more.
         product = pair[:units]
@@ -317,7 +320,7 @@ class GRUOperation(FeatureMajor):
         np.subtract(da, product, out=da)
         np.multiply(da, step.r, out=dq)
         np.multiply(dq, step.q, out=dr)
-        both = self._dz[: 2 * units]
+        both = self._dz[units : 3 * units]
         # The derivatives of both sigmoids; their s are factors of dz and dr already.
         np.multiply(both, step.sigmoids, out=pair)
         np.subtract(both, pair, out=both)

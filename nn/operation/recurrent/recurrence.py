@@ -174,10 +174,10 @@ class FeatureMajor(Recurrence):
         """
         gradients = 4 * self._units
         self._dh, self._carry = (self.scratch.empty((self._units, self._batch), dtype) for _ in range(2))
+        self._x_gradient = self.scratch.empty((self._features, self._batch), dtype)
         self._dz = self.scratch.empty((gradients, self._batch), dtype)
         # Turned as `_turned` is: the product of a step adds to it, and reads both factors as they lie.
         self._total = self.scratch.empty(self._turned.shape, dtype)
-        self._x_gradient = self.scratch.empty((self._features, self._batch), dtype)
 
     def read(self, variables: Sequence[Array], mask: Sequence[Array], states: Sequence[Array]) -> None:
         """Copy x and the first state into the slab, and the variables into `packed`."""
@@ -234,11 +234,6 @@ class FeatureMajor(Recurrence):
             rows: of the slab, which these gradients belong to.
         """
         return [adding_product_of_rows(gradients, step[rows], self._total[:, rows]) for step in self._slab[:-1]]
-
-    def write_x_gradient(self, kernel: Array, gradients: Array, target: Array) -> None:
-        """Write kernel @ gradients of a step into the gradient of its x, (batch, features)."""
-        np.matmul(kernel, gradients, self._x_gradient)
-        np.copyto(target, self._x_gradient.T)
 
     def write_variables(self, wanted: Sequence[Array | None]) -> None:
         """Write the gradients of those variables that need one."""

@@ -149,4 +149,5 @@ LAYERS = [
              partial(attended, causal=True), label="causal"),
     GraphRow(layer.MultiHeadAttention, lambda: layer.MultiHeadAttention(2, 4, causal=True, rotary_base=50.0), (5, 4),
              partial(attended, causal=True, base=50.0), label="rotary"),
+    GraphRow(layer.MultiHeadAttention, lambda: layer.MultiHeadAttention(2, 3, dropout=0.4), (5, 4), None, label="dropout"),
 ]  # fmt: skip

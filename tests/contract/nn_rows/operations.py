@@ -250,6 +250,8 @@ OPERATIONS = [
     ],
     GraphRow(operation.Attention, attention(False), (5, 2, 4), lambda x: attention_value(x, False)),
     GraphRow(operation.Attention, attention(True), (5, 2, 4), lambda x: attention_value(x, True), label="causal"),
+    GraphRow(operation.DropoutAttention, lambda: lambda x: operation.DropoutAttention(True, 0.4)(x, x * 2, x[..., :3]),
+             (5, 2, 4), None),
     GraphRow(operation.CachedAttention, cached_attention, (3, 2, 4),
              lambda x: np.stack([attended(one, one * 2, one[..., :3], causal=True) for one in x])),
     GraphRow(operation.Rotary, operation.Rotary, (5, 2, 4), turned),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -175,6 +176,39 @@ def test_files_of_weights_that_are_cut_off_change_nothing(kind: str, share: floa
     path = own_kind.write(own_kind.arrays(), tmp_path / "f")
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
+    before = [weight.tobytes() for weight in model.get_weights()]
+    assert str(path) in refused(lambda: model.load_weights(path), ModelFileError)
+    assert [weight.tobytes() for weight in model.get_weights()] == before
+
+
+def with_a_lost_array(path: Path) -> None:
+    """Have the first kernel lie behind the end of the file."""
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra keras)")
+    with h5py.File(path, "r") as file:
+        place = struct.pack("<Q", h5py.h5o.get_info(file[next(iter(of_keras()))].id).addr)
+    data = path.read_bytes()
+    assert place in data
+    path.write_bytes(data.replace(place, struct.pack("<Q", 1 << 40)))
+
+
+def with_a_long_array(path: Path) -> None:
+    """Have the first kernel claim more elements than a number of the machine counts."""
+    data, lengths = path.read_bytes(), struct.pack("<QQ", 8, 6)
+    assert lengths in data
+    path.write_bytes(data.replace(lengths, struct.pack("<QQ", 1 << 62, 1 << 62)))
+
+
+def with_a_type(path: Path) -> None:
+    """Add what is neither a group nor an array."""
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed (extra keras)")
+    with h5py.File(path, "a") as file:
+        file["numbers"] = np.dtype(np.float32)
+
+
+@pytest.mark.parametrize("damage", [with_a_lost_array, with_a_long_array, with_a_type])
+def test_files_of_keras_that_are_damaged_within_change_nothing(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    model, path = network(), as_hdf5(of_keras(), tmp_path / "f")
+    damage(path)
     before = [weight.tobytes() for weight in model.get_weights()]
     assert str(path) in refused(lambda: model.load_weights(path), ModelFileError)
     assert [weight.tobytes() for weight in model.get_weights()] == before

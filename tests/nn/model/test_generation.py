@@ -51,6 +51,7 @@ MODELS = {
     "rotary and tied": lambda: transformer(rotary=True, tied=True),
     "float64": lambda: transformer(rotary=True, dtype="float64"),
     "functional": functional,
+    "with dropout": lambda: functional(dropout=0.3),
 }
 
 

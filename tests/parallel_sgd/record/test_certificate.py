@@ -903,6 +903,43 @@ def test_false_parts_are_named(
     assert code == 1 and said in told, told
 
 
+@covers("RUN-4")
+@pytest.mark.parametrize("change", [lambda text: text[: text.index("\n") + 1], lambda text: text.replace("Tables", "Other")])
+def test_parts_that_one_worker_does_not_tell_are_named(
+    change: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = began_anew("restarted within an epoch", tmp_path)
+    rewrite(run, "Node-1-*/DE-*.csv", change)
+    sealed_again(run)
+    code, told = verify(run, capsys)
+    assert code == 1 and "(DE-*.csv) of node 1 has none, others have" in told, told
+
+
+@covers("RUN-3")
+def test_a_codec_that_is_not_exact_accuses_no_run_on_other_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the number of the first attempt, too, where fewer went on."""
+    run = began_anew("resumed by fewer workers", tmp_path)
+    for workers in (1, 4):
+        code, told = verify(run, capsys, "-n", workers)
+        assert code == 2 and "But the run had 4 and 2 workers, and only codecs that are exact" in told, told
+    all_models(run)
+    assert verify(run, capsys)[0] == 1
+
+
+@covers("RUN-4")
+@pytest.mark.parametrize("kind", ["TR", "AC", "BA", "BY", "EV", "LEDGER", "TI"])
+def test_a_table_that_was_cut_off_is_named_in_a_run_that_went_on(kind: str, tmp_path: Path) -> None:
+    """Its rows need not be those of the computation, but its workers have written them whole."""
+    options = {**OPTIONS, "on_failure": "restart", "fault": "kill 1@e2.b2"}
+    with simulated(2) as nodes:
+        run = folder_of(job().parallel(nodes, directory=tmp_path, **options))
+    assert [*contradictions(run, RunManifest.read(run))] == []
+    rewrite(run, f"Node-1-*/{kind}-*.csv", lambda text: text[:-4])
+    sealed_again(run)
+    found = [*contradictions(run, RunManifest.read(run))]
+    assert found == [f"Node-1-Retrieve/{kind}-P-SGD-N(1).csv: its last row is cut off"]
+
+
 @covers("RUN-3", "RUN-4")
 @pytest.mark.parametrize("kind", ["restarted", "restarted within an epoch", "resumed by fewer workers"])
 def test_steps_of_a_run_that_went_on_must_have_been_computed(

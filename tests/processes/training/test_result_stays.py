@@ -91,9 +91,9 @@ def in_worker(frame: FrameType) -> bool:
     return False  # the transport of the result: a node that does not bring it has failed
 
 
-def job(nodes: NodeAssignment, directory: Path, *callbacks: nn.callback.Callback) -> JobResult:
+def job(nodes: NodeAssignment, directory: Path, *callbacks: nn.callback.Callback, on_failure: str = "fail") -> JobResult:
     return line_job().parallel(
-        nodes, epoch=1, block_size=6, directory=directory, checkpoint_every="epoch", callbacks=callbacks, on_failure="fail"
+        nodes, epoch=1, block_size=6, directory=directory, checkpoint_every="epoch", callbacks=callbacks, on_failure=on_failure
     )
 
 
@@ -170,22 +170,26 @@ def test_when_local_workers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @covers("FLT-13")
+@pytest.mark.parametrize("policy", ["fail", "restart"])
 def test_files_for_which_the_submitter_has_no_room_are_fetched_afterwards(
-    agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    policy: str, agents: LocalNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job has failed, the error tells the command that brings its files, and so it does once there is room."""
-    join = RestartLoop._join
+    """The job has failed, the error tells the command that brings its files, and so it does once there is room. It does not
+    start again, for which there would be no room either."""
+    join, attempts = RestartLoop._join, []
     monkeypatch.setattr(downloads, "ROOM_SECONDS", 0.1)
     with small_disk(tmp_path / "disk", 4096) as disk:
 
         def joined(self: RestartLoop, *arguments: Any) -> Any:
+            attempts.append(self)
             fill(disk / "other")
             return join(self, *arguments)
 
         monkeypatch.setattr(RestartLoop, "_join", joined)
-        with pytest.raises(JobFailed, match=r"its files cannot be saved: No space left on device\. The workers keep ") as info:
-            job(remote(agents), disk)
+        with pytest.raises(JobFailed, match=r"its files cannot be saved here: No space left on device\. ") as info:
+            job(remote(agents), disk, on_failure=policy)
         command = f"psgd fetch {info.value.job_id}"
+        assert len(attempts) == 1
         assert str(info.value).endswith(f"make room, then '{command}' brings them.") and not any(info.value.files.values())
         (disk / "other").unlink()
         (disk / "worker.json").write_text(json.dumps({"Worker": [str(agents[node]) for node in range(2)]}))

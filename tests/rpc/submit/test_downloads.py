@@ -313,7 +313,7 @@ def test_a_disk_that_is_full(full_disk: Path, lasting: bool, caplog: pytest.LogC
         while made.open:
             made.after(PAUSE_SECONDS)
             assert not made.feed(0, *sent) and made.clock.monotonic() < 2 * ROOM_SECONDS
-        assert made.missing == {0: "its files cannot be saved: No space left on device"}
+        assert made.missing == {0: "its files cannot be saved here: No space left on device"}
         assert "make room, then 'psgd fetch j' brings them." in made.remedy("j") and "'psgd fetch' brings" in made.remedy("")
         assert made.clock.monotonic() == ROOM_SECONDS
         assert not list(full_disk.rglob("*.partial"))
@@ -337,7 +337,7 @@ def test_files_that_are_requested_again_after_they_were_given_up(full_disk: Path
     made.feed(0, *sent)
     made.after(PAUSE_SECONDS)
     made.clock.advance(ROOM_SECONDS)
-    assert not made.feed(0, *sent[:2]) and made.missing == {0: "its files cannot be saved: No space left on device"}
+    assert not made.feed(0, *sent[:2]) and made.missing == {0: "its files cannot be saved here: No space left on device"}
     made.expect(0)
     (full_disk / "other").unlink()
     assert not made.feed(0, *sent[2:]) and made.open == [0]
