@@ -287,8 +287,8 @@ class Codec(metaclass=CodecKind, free=("record", "of"), fixed=("node_id", "_node
         node_id: the node that the codec runs on: a worker, counted from 0, or `Parameter_Server`.
     """
 
-    #: Traits of the class; an object may have others.
     traits: Traits = Traits()
+    """Traits of the class; an object may have others."""
 
     _node_id: int
     _result: Array | None
@@ -487,13 +487,13 @@ class CheckingPackets(Codec):
 class Tracking(Codec):
     """Codec that keeps account of missing blocks and nodes, of the copies in a result, or of the age of gradients."""
 
-    #: How many gradients that it has applied were how many steps old, where it counts that.
     staleness: Mapping[int, int] = _NO_AGES
+    """How many gradients that it has applied were how many steps old, where it counts that."""
 
-    #: The copies that the last result was made of, in the order in which they were merged: ((low, high), node) for the
-    #: sum of `node` over the blocks [low, high); a wider span replaces those within it. None where it does not keep track:
-    #: then a block counts as the copy of the worker itself, else of the first worker that holds it and is there.
     copies: tuple[Copy, ...] | None = None
+    """The copies that the last result was made of, in the order in which they were merged: ((low, high), node) for the
+    sum of `node` over the blocks [low, high); a wider span replaces those within it. None where it does not keep track:
+    then a block counts as the copy of the worker itself, else of the first worker that holds it and is there."""
 
     def missing_blocks(self) -> Iterable[int]:
         """Return the blocks that a time-out message names; a codec that does not keep track returns none."""

@@ -9,12 +9,18 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from nn.model import Model
 from parallel_sgd import ParallelSGD
+from parallel_sgd.batch_sync.sync.interface import ISyncType
+from parallel_sgd.codec import Codec
+from parallel_sgd.codec.compose.merge import MergeRule
+from parallel_sgd.codec.compose.parts import ExchangePattern, LocalRule
+from parallel_sgd.codec.pipeline import Stage
 from parallel_sgd.options import fields as metadata
 from parallel_sgd.options import job_options
 from parallel_sgd.options.job_options import JobOptions
@@ -163,6 +169,21 @@ def test_editors_find_each_public_name_in_the_file_that_its_package_imports_it_f
             names = bound(parse(source).body) | {"*", *(path.stem for path in source.parent.glob("*"))}
             lost += [f"{source.relative_to(ROOT)}: {alias.name}" for alias in node.names if alias.name not in names]
     assert not lost
+
+
+@pytest.mark.parametrize(
+    "kind", [Codec, Stage, ExchangePattern, MergeRule, LocalRule, ISyncType], ids=lambda kind: kind.__name__
+)
+def test_editors_show_what_each_attribute_of_a_base_means(kind: type) -> None:
+    """From the text behind an attribute; comments before it are for readers of the source alone."""
+    tree = parse(Path(str(inspect.getsourcefile(kind))))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
+    bare = [
+        ast.unparse(node.target)
+        for node, after in pairwise([*body, ast.Pass()])
+        if isinstance(node, ast.AnnAssign) and not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant))
+    ]
+    assert not [name for name in bare if not name.startswith("_")]
 
 
 @pytest.mark.long

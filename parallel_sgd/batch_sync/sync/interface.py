@@ -30,16 +30,14 @@ class ISyncType(metaclass=Extension, fixed=("codecs", "timeout", "clock", "names
         timeout: T in seconds, the limit of a wait.
         clock: returns monotonic seconds.
         names: of the variables, for messages.
-
-    Attributes: `late`, the number of messages that came after the result of their batch was taken.
     """
 
-    #: By how many batches a worker may be ahead of the slowest one; a parameter server keeps its answers back accordingly.
-    #: 0 also promises that a result holds every block of its batch, on all workers: one worker's checkpoint may stand for all
-    #: then, and buffers travel losslessly. A type that goes on without some blocks has more: `math.inf`, as AsynchronizedSGD.
     staleness: float = 0
-    #: Names that `--psgd` takes for it, the first of which is listed; a subclass does not inherit these.
+    """By how many batches a worker may be ahead of the slowest one; a parameter server keeps its answers back accordingly.
+    0 also promises that a result holds every block of its batch, on all workers: one worker's checkpoint may stand for all
+    then, and buffers travel losslessly. A type that goes on without some blocks has more: `math.inf`, as AsynchronizedSGD."""
     forms: ClassVar[tuple[str, ...]] = ()
+    """Names that `--psgd` takes for it, the first of which is listed; a subclass does not inherit these."""
 
     @classmethod
     def admit(cls, codec: type[Codec], op_type: type[IOptimizer]) -> None:
@@ -54,10 +52,15 @@ class ISyncType(metaclass=Extension, fixed=("codecs", "timeout", "clock", "names
         return
 
     codecs: CodecBank
+    """The codecs of this worker, one per variable."""
     timeout: float
+    """T in seconds, the limit of a wait."""
     clock: Callable[[], float]
+    """Returns monotonic seconds."""
     names: tuple[str, ...]
+    """Those of the variables, for messages."""
     late: int = 0
+    """The number of messages that came after the result of their batch was taken."""
 
     def __init__(self, codecs: CodecBank, timeout: float, clock: Callable[[], float], names: tuple[str, ...]) -> None:
         self.codecs = codecs
@@ -120,8 +123,8 @@ class SyncSetting(metaclass=Extension):
 
     staleness: float
     forms: ClassVar[tuple[str, ...]] = ()
-    #: The sync type of a worker; a class without it overrides `__call__` and `admit`.
     makes: ClassVar[type[ISyncType]]
+    """The sync type of a worker; a class without it overrides `__call__` and `admit`."""
 
     def _arguments(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]

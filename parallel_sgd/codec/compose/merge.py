@@ -33,24 +33,24 @@ class Round(NamedTuple):
 class MergeRule(Part, ABC, passes={"combine": (3,)}, widened={"combine": 2}):
     """Rule that makes one vector of the contributions to it. A node has one object for each vector that it merges."""
 
-    #: The result is a weighted mean or sum, so payloads may be encoded linearly, and added up on the way.
     linear: ClassVar[bool] = False
-    #: It is the mean over all blocks, which may be taken from sums over spans of them.
+    """The result is a weighted mean or sum, so payloads may be encoded linearly, and added up on the way."""
     exact: ClassVar[bool] = False
-    #: It looks at vectors as a whole, so these may not be cut into shards.
+    """It is the mean over all blocks, which may be taken from sums over spans of them."""
     whole: ClassVar[bool] = False
-    #: Each block counts once, from the worker that sends it first.
+    """It looks at vectors as a whole, so these may not be cut into shards."""
     first_copy: ClassVar[bool] = False
-    #: The result is an increment of the parameters.
+    """Each block counts once, from the worker that sends it first."""
     updates: ClassVar[bool] = False
-    #: It looks at signs alone, so numbers of which stages leave out a part do no harm.
+    """The result is an increment of the parameters."""
     votes: ClassVar[bool] = False
-    #: The rule of gradient descent that makes the increment, where one does.
+    """It looks at signs alone, so numbers of which stages leave out a part do no harm."""
     rule: IGradientDescent | None = None
-    #: The fewest contributions that it can merge; a job of fewer is refused before it starts.
+    """The rule of gradient descent that makes the increment, where one does."""
     fewest: int = 1
-    #: Those of the workers; None: their numbers of blocks.
+    """The fewest contributions that it can merge; a job of fewer is refused before it starts."""
     weights: Sequence[float] | None = None
+    """Those of the workers; None: their numbers of blocks."""
 
     def use(self, send: str) -> None:
         """Take note of the kind of the vectors that are merged: `send` is "gradient", "weights" or "delta"."""

@@ -66,22 +66,22 @@ class Shard(NamedTuple):
 class ExchangePattern(Part, ABC):
     """Pattern of an exchange: the nodes that talk to each other. One object may serve many compositions; it never changes."""
 
-    #: It goes through the parameter server.
     needs_server: ClassVar[bool] = False
-    #: It adds up on the way, so it takes linear parts only.
+    """It goes through the parameter server."""
     linear: ClassVar[bool] = False
-    #: All workers get the same result. Where not, they exchange parameters, and there is no merge rule.
+    """It adds up on the way, so it takes linear parts only."""
     agrees: ClassVar[bool] = True
-    #: A vector that one node has merged travels to all workers; unless `linear`, a pipeline on the way down may encode it.
+    """All workers get the same result. Where not, they exchange parameters, and there is no merge rule."""
     returns: ClassVar[bool] = False
-    #: It can average one vector after the other in the same batch.
+    """A vector that one node has merged travels to all workers; unless `linear`, a pipeline on the way down may encode it."""
     rounds: ClassVar[bool] = False
-    #: Vectors are merged as a whole.
+    """It can average one vector after the other in the same batch."""
     in_one_place: ClassVar[bool] = False
-    #: No worker is needed to merge the packets of others, so that a job may go on without it.
+    """Vectors are merged as a whole."""
     merges_first_copies: ClassVar[bool] = False
-    #: The share of the weight of all workers that is enough for an overdue result.
+    """No worker is needed to merge the packets of others, so that a job may go on without it."""
     quorum: float = 1.0
+    """The share of the weight of all workers that is enough for an overdue result."""
 
     @abstractmethod
     def compose(self, **parts: Any) -> type[Codec]:
@@ -115,16 +115,16 @@ class LocalRule(Part):
     One object serves one variable on one worker; vectors are flat. A subclass overrides the methods that it needs.
     """
 
-    #: With which `send` of `Codec.of` it goes.
     sends: ClassVar[tuple[str, ...]] = ()
-    #: All workers have the same parameters after an exchange.
+    """With which `send` of `Codec.of` it goes."""
     agrees: ClassVar[bool] = True
-    #: The vector that comes back is turned into an increment of the parameters, for any vector that was sent.
+    """All workers have the same parameters after an exchange."""
     updates: ClassVar[bool] = False
-    #: The vectors that it sends must come back as a mean.
+    """The vector that comes back is turned into an increment of the parameters, for any vector that was sent."""
     means: ClassVar[bool] = True
-    #: How many vectors it sends in place of one.
+    """The vectors that it sends must come back as a mean."""
     width: ClassVar[int] = 1
+    """How many vectors it sends in place of one."""
 
     def use(self, rule: RuleMaker | None) -> None:
         """Take note of the maker of the job's `rule`, by which the worker steps; None where there is none."""

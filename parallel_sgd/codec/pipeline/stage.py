@@ -91,10 +91,10 @@ def arguments_of(value: object) -> dict[str, Any]:
 class Part(arguments.Configurable):
     """Part of a composed codec. Its constructor's arguments, kept under their names, tell it from others of its class."""
 
-    #: "model": it looks at the gradient as a whole, so a codec of it is of this scope: one vector holds all variables.
     scope: ClassVar[Scope] = "variable"
-    #: The attributes of its state, numbers and arrays, by their names without the underscore; None is left out.
+    """"model": it looks at the gradient as a whole, so a codec of it is of this scope: one vector holds all variables."""
     keeps: ClassVar[tuple[str, ...]] = ()
+    """The attributes of its state, numbers and arrays, by their names without the underscore; None is left out."""
 
     def get_config(self) -> dict[str, Any]:
         return arguments_of(self)
@@ -139,24 +139,24 @@ class Stage(Part, ABC):
     One object serves one variable on one node. Its state between packets stands in `state_dict`.
     """
 
-    #: The expectation of decode(encode(x)) is x.
     unbiased: bool = False
-    #: Payloads of equal keys may be added up before they are decoded: the values that travel are a linear map of x.
+    """The expectation of decode(encode(x)) is x."""
     linear: bool = False
-    #: It draws no random numbers.
+    """Payloads of equal keys may be added up before they are decoded: the values that travel are a linear map of x."""
     deterministic: bool = True
-    #: All nodes must draw the same random numbers.
+    """It draws no random numbers."""
     shared_seed: bool = False
-    #: It works on the gradient before anything is left out, so nothing but its likes may stand before it.
+    """All nodes must draw the same random numbers."""
     leads: ClassVar[bool] = False
-    #: It remembers the vector that receivers make of its own packet, so nothing may follow that would change the packet.
+    """It works on the gradient before anything is left out, so nothing but its likes may stand before it."""
     ends: ClassVar[bool] = False
-    #: The part that one packet leaves out comes with later ones, so momentum must come before it and not after the merge.
+    """It remembers the vector that receivers make of its own packet, so nothing may follow that would change the packet."""
     feeds_back: ClassVar[bool] = False
-    #: Receivers must decode each packet, once and in order.
+    """The part that one packet leaves out comes with later ones, so momentum must come before it and not after the merge."""
     needs_every_packet: ClassVar[bool] = False
-    #: Its error may be longer than x, so it would grow from packet to packet with error feedback around it.
+    """Receivers must decode each packet, once and in order."""
     expands: bool = False
+    """Its error may be longer than x, so it would grow from packet to packet with error feedback around it."""
 
     def delta(self, n: int) -> float | None:
         """Return d with ||decode(encode(x)) - x||^2 <= (1 - d) ||x||^2 for all x of n elements; None where there is none."""
@@ -379,8 +379,8 @@ class LinearCode(Part, ABC):
     So no node needs more of the vectors that workers send than their mean.
     """
 
-    #: It compresses matrices alone, so a variable must keep its shape.
     matrices: ClassVar[bool] = False
+    """It compresses matrices alone, so a variable must keep its shape."""
 
     @abstractmethod
     def sizes(self, shape: Sequence[int], numbers: int) -> tuple[int, ...]:
