@@ -138,6 +138,9 @@ def build_worker(
         kind = partial(ClientTraining, wiring.memories)
     if parts and hooks.report is not None:
         hooks.report.went_on(parts)
+    # rows of clients are of rounds, and tell their samples themselves
+    if batches.tail and options.clients is None and hooks.report is not None:
+        hooks.report.blocks(batches, plan.assignment.node_2_block, start.position)
     process = kind(plan, model, optimizer, wiring.exchange, Work(data, batches, blocks), clock, hooks, continuity)
     return Worker(model, wiring.exchange, wiring.bank.accounts.watch.timed(process.run()), callbacks, start.history.sizes)
 

@@ -32,7 +32,7 @@ from .identity import Identities, differences, environment_of
 from .job_file import JobFile
 from .job_record import MODEL_FILE
 from .outcome import read_outcome
-from .report import DEALT
+from .report import BLOCKS, DEALT
 from .run import RunManifest
 from .settings import text_of
 from .tables import FURTHER, read_hashes, read_identities, read_parts, read_table, told_at_the_start, told_by_tables
@@ -42,7 +42,15 @@ from .weight_hashes import HASH_COLUMNS, Epochs, chain_of, hash_of
 
 _MOST_NAMED: Final = 4  # variables or nodes in a sentence
 #: Kinds of tables of steps that are compared, and their columns that no computation has again, which are times.
-_STEPS: Final[Mapping[str, tuple[str, ...]]] = {"TR": ("Time",), "CL": ("Seconds",), "CT": (), "PO": (), "RO": (), "LEDGER": ()}
+_STEPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "TR": ("Time",),
+    "CL": ("Seconds",),
+    "CT": (),
+    "PO": (),
+    "RO": (),
+    "LEDGER": (),
+    BLOCKS: (),
+}
 #: Likewise of tables of times: which rows there are is known, what they tell is not. `CO` lacks codecs that took no time.
 _TIMES: Final[Mapping[str, tuple[str, ...]]] = {
     "BA": tuple(name for name in BATCH_COLUMNS if name not in ("Epochs", "Batches")),
@@ -535,7 +543,8 @@ class Computed:
                     yield f"{name}: row {number} is {_row(row)}, computed is {_row(again)}"
                     break
         for path in sorted(self.again.glob(f"Node-[0-9]*-Retrieve/{kind}-*.csv")):
-            if computed_table(path, self.run) is None:
+            # runs of earlier releases have no table of blocks
+            if computed_table(path, self.run) is None and not (kind == BLOCKS and not any(self.run.glob(f"*/{kind}-*.csv"))):
                 yield f"{path.parent.name} has no table {kind}-*.csv, though a run of this kind always leaves it"
 
     def _evaluations(self, epochs: Epochs, same_nodes: bool) -> Iterator[str]:

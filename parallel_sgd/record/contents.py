@@ -19,7 +19,7 @@ from .files import IDENTITIES, JOB_FILE, MANIFEST, OUTCOME, TIMELINE
 from .job_record import FETCHED, MODEL_FILE
 from .kept_data import DATA_FILE
 from .outcome import read_outcome
-from .report import CLIENT_TESTS, CLIENTS, DEALT, FIGURES, KINDS, POPULATION, ROUNDS, model_name
+from .report import BLOCKS, CLIENT_TESTS, CLIENTS, DEALT, FIGURES, KINDS, POPULATION, ROUNDS, model_name
 from .run import RunManifest, files_of
 
 _OF_A_RUN: Final = (JOB_FILE, MODEL_FILE, "job.json", OUTCOME, TIMELINE)
@@ -167,8 +167,8 @@ def _is_of_node(name: str, manifest: RunManifest) -> bool:
     population = f"{POPULATION}-{title}-N({node}).csv"
     ledgers = f"LEDGER-{title}-N({node}).csv", f"LEDGER-{title}.csv"
     known = (RESULT_FILE, *_of_worker(manifest, node), population, *ledgers, *_common(title))
-    # of a training that went on
-    carried = re.compile(rf"(?:{'|'.join((*FIGURES, DEALT))})-{re.escape(title)}-N\([0-9]{{1,9}}\)\.csv")
+    # of a training that went on, or whose epochs end with a shorter batch
+    carried = re.compile(rf"(?:{'|'.join((*FIGURES, DEALT, BLOCKS))})-{re.escape(title)}-N\([0-9]{{1,9}}\)\.csv")
     return file in known or _LOG.fullmatch(file) is not None or carried.fullmatch(file) is not None
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from nn import arguments
 from nn.model.history import VALIDATION, History
 
+from .block_samples import BlockSamples
 from .door import Door, RecordError
 from .over_clients import columns_over_clients, is_over_clients, lines_over_clients
 from .tables import Column, Columns, by_node, joined, node_of, read_table, warn
@@ -71,7 +72,7 @@ _OF_ROUNDS: Final = {
     "late": "Late",
 }
 _OF_TESTS: Final = {"epoch": "Epoch", "client": "Client", "of": "of", "samples": "Samples"}
-KINDS: Final = ("TR", "EV", "BY", "CL", "RO", "CT", "DE")
+KINDS: Final = ("TR", "EV", "BY", "CL", "RO", "CT", "DE", "BL")
 """Kinds of the tables of which a history is made."""
 _TENTH: Final = 0.1
 #: Figures of clients and rounds that are whole numbers.
@@ -84,14 +85,14 @@ class JobHistory(History):
     """History with one row per epoch, as `Model.fit` gives it: `epoch` (from 1), `Loss` and the metrics in training, `val_...`
     on test data.
 
-    Each is the mean over the workers; in training over all block steps. A metric is the mean of those that it is defined for,
-    such as the area under the curve of samples of both classes, and NaN where there are none. But `bytes` are those that all
-    nodes together have sent in the epoch, the contents of packets as in the column `Raw` of the accounts; of a worker's own
-    history those that it has sent. Of a job with clients `client_bytes` are those that clients on machines of their own would
-    have sent and got, and, where the clients have a clock, `seconds` those of the rounds. With `Clients(test=)`
-    `val_clients_<name>` is the mean of a result over all clients, each on the samples that it holds out,
-    `val_clients_<name>_worst` that over the tenth for which it is worst, and `val_clients_<name>_spread` the standard
-    deviation over the clients.
+    Each is the mean over the workers; in training over all block steps, each of which counts by its samples. A metric is the
+    mean of those that it is defined for, such as the area under the curve of samples of both classes, and NaN where there are
+    none. But `bytes` are those that all nodes together have sent in the epoch, the contents of packets as in the column `Raw`
+    of the accounts; of a worker's own history those that it has sent. Of a job with clients `client_bytes` are those that
+    clients on machines of their own would have sent and got, and, where the clients have a clock, `seconds` those of the
+    rounds. With `Clients(test=)` `val_clients_<name>` is the mean of a result over all clients, each on the samples that it
+    holds out, `val_clients_<name>_worst` that over the tenth for which it is worst, and `val_clients_<name>_spread` the
+    standard deviation over the clients.
 
     Args:
         steps: rows per step.
@@ -111,10 +112,11 @@ class JobHistory(History):
     when it `begins` and `ends`, and how many clients were `asked`, `counted`, `lost` (dropped out or left) and `late`;
     `client_tests`, a row per epoch and client, one `of` so many, with `samples` that are held out, with loss and metrics on
     these; `told`, how many block steps have a row, by epoch and batch; `defined`, of a figure that is undefined in some of
-    these rows, in how many it is defined, by epoch and batch; `untold`, the number of those that a killed worker had
-    not written yet, or has taken with it, by epoch. The figures of such an epoch in training are made of the rows of the other
-    workers there; `parts`, the block steps of the batches of a training that went on. A worker that has another number since
-    then has the rows of before under the number that it had.
+    these rows, in how many it is defined, or how many samples these have where `samples` tells them, by epoch and batch;
+    `samples`, of a training whose epochs end with a shorter batch, those of each batch, and those of its rows together;
+    `untold`, the number of block steps that a killed worker had not written yet, or has taken with it, by epoch. The figures of
+    such an epoch in training are made of the rows of the other workers there; `parts`, the block steps of the batches of a
+    training that went on. A worker that has another number since then has the rows of before under the number that it had.
 
     >>> history = job.parallel(nodes, epoch=3).history  # doctest: +SKIP
     >>> history["val_accuracy"], history.workers[1]["Loss"]  # doctest: +SKIP
@@ -140,6 +142,7 @@ class JobHistory(History):
         self.rows = list(epochs)
         self.told: Counter[tuple[int, int]] = Counter()
         self.defined: dict[tuple[int, int], dict[str, int]] = {}
+        self.samples: dict[tuple[int, int], tuple[int, int]] = {}
         self.untold: dict[int, int] = {}
         self.parts = Parts()
         # made when they are asked for: a dict would make all
@@ -192,6 +195,7 @@ class JobHistory(History):
         rounds: Mapping[int, Table] | None = None,
         tests: Mapping[int, Table] | None = None,
         parts: Mapping[int, Table] | None = None,
+        blocks: Mapping[int, Table] | None = None,
     ) -> JobHistory:
         """Make the history in the columns of tables.
 
@@ -202,23 +206,21 @@ class JobHistory(History):
             rounds: `RO` of each worker, in which all have the same rows.
             tests: `CT` of each worker.
             parts: `DE` of each worker, of which all have the same rows from when they began.
+            blocks: `BL` of each worker, likewise.
         """
-        dealt = Parts.of((parts or {}).values())
+        dealt, samples = Parts.of((parts or {}).values()), BlockSamples((blocks or {}).values())
         traffic = _traffic(sent or {})
-        every = list(tables.values())
-        steps, epochs, told, untold, defined = _rows(
-            [trained for trained, _ in every], [tested for _, tested in every], bool(visits), dealt
-        )
+        steps, epochs, told, untold, defined, sizes = _rows(tables, samples, bool(visits), dealt)
         whole = cls(
             steps,
             epochs,
-            _Workers(tables, traffic, sent or {}),
+            _Workers(tables, traffic, sent or {}, samples),
             traffic,
             _placed(visits or {}, _OF_CLIENTS, ("round", "slot")),
             _placed(rounds or {}, _OF_ROUNDS, ("round",)),
             _placed(tests or {}, _columns_of_tests(tests or {}), ("epoch", "client")),
         )
-        whole.told, whole.untold, whole.parts, whole.defined = told, untold, dealt, defined
+        whole.told, whole.untold, whole.parts, whole.defined, whole.samples = told, untold, dealt, defined, sizes
         whole._add_bytes(bool(sent))
         whole._add_clients()
         whole.untold |= _untold_clients(visits or {})
@@ -440,18 +442,22 @@ class _Workers(Mapping[int, JobHistory]):
         tables: `TR` and `EV` of each worker.
         traffic: that of all nodes.
         counted: nodes whose bytes were counted.
+        samples: those of block steps.
     """
 
     def __init__(
-        self, tables: Mapping[int, tuple[Table, Table]], traffic: Sequence[dict[str, int | str]], counted: Iterable[int]
+        self,
+        tables: Mapping[int, tuple[Table, Table]],
+        traffic: Sequence[dict[str, int | str]],
+        counted: Iterable[int],
+        samples: BlockSamples,
     ) -> None:
-        self._tables, self._traffic, self._counted = tables, traffic, frozenset(counted)
+        self._tables, self._traffic, self._counted, self._samples = tables, traffic, frozenset(counted), samples
         self._made: dict[int, JobHistory] = {}
 
     def __getitem__(self, node: int) -> JobHistory:
         if node not in self._made:
-            trained, tested = self._tables[node]
-            steps, epochs, *_ = _rows([trained], [tested])
+            steps, epochs, *_ = _rows({node: self._tables[node]}, self._samples)
             made = JobHistory(steps, epochs, None, self._of_nodes.get(node, ()))
             made._add_bytes(node in self._counted)
             self._made[node] = made
@@ -596,11 +602,13 @@ def over_epoch(
     steps: Sequence[tuple[int, int]] = (),
     defined: Sequence[Mapping[str, int]] = (),
     of_clients: bool = False,
+    samples: Sequence[tuple[int, int] | None] = (),
 ) -> tuple[Figures, int]:
     """Return the mean over an epoch, and how many block steps have no row.
 
-    A batch counts by its blocks, also where a killed worker took rows with it: without them a mean over rows would lean towards
-    the end of the epoch. Only the last batch, the tail, may have fewer blocks than the others. Where the workers have changed
+    A batch counts by its samples, or where these are not told by its blocks, also where a killed worker took rows with it:
+    without them a mean over rows would lean towards the end of the epoch. Only the last batch, the tail, may have fewer blocks
+    than the others. Where the workers have changed
     within the epoch, a batch has as many samples as before, dealt to another number of blocks, and counts as much. A figure
     that is undefined in some rows of a batch, such as `auc` of a block of one class, counts there by the others: its mean over
     the epoch is that over the rows that have it.
@@ -611,13 +619,16 @@ def over_epoch(
             those that are there in the last.
         defined: for each batch, of a figure that some of its rows lack, how many have it.
         of_clients: whether rows are of clients, of which a batch may have any number, and each counts alike.
+        samples: for each batch its samples and those of its rows together; `defined` is in samples then.
     """
     counts = [count for count, _ in batches]
     most = max(counts)
     steps = steps or [(most, most)] * (len(counts) - 1) + [(counts[-1], most)]
     # in steps of the last part: whole numbers, so that a mean over equal parts is that over rows
     unit = steps[-1][1]
-    weights = counts if of_clients else [unit] * (len(counts) - 1) + [steps[-1][0]]
+    weights, rows = counts if of_clients else [unit] * (len(counts) - 1) + [steps[-1][0]], counts
+    if (sizes := [each for each in samples if each is not None]) and len(sizes) == len(counts):
+        weights, rows = [whole for whole, _ in sizes], [own for _, own in sizes]
     partly = defined or [{}] * len(counts)
     names = dict.fromkeys(name for _, row in batches for name in row)
     found = {}
@@ -625,7 +636,7 @@ def over_epoch(
         known = [
             # whole numbers stay so, and with them the bits of figures that all rows have
             (weight * own[name] / count if name in own else weight, row[name])
-            for weight, own, (count, row) in zip(weights, partly, batches, strict=True)
+            for weight, own, count, (_, row) in zip(weights, partly, rows, batches, strict=True)
             if math.isfinite(row.get(name, math.nan))
         ]
         found[name] = sum(weight * value for weight, value in known) / sum(weight for weight, _ in known) if known else math.nan
@@ -640,72 +651,107 @@ def lost_steps(number: int) -> str:
 
 
 def _rows(
-    trained: Sequence[Table], tested: Sequence[Table], of_clients: bool = False, parts: Parts | None = None
-) -> tuple[list[Figures], list[Figures], Counter[tuple[int, int]], dict[int, int], dict[tuple[int, int], dict[str, int]]]:
-    """Return the rows per step and per epoch of some workers together, and as `JobHistory` has them `told`, `untold` and
-    `defined`.
+    tables: Mapping[int, tuple[Table, Table]], samples: BlockSamples, of_clients: bool = False, parts: Parts | None = None
+) -> tuple[
+    list[Figures],
+    list[Figures],
+    Counter[tuple[int, int]],
+    dict[int, int],
+    dict[tuple[int, int], dict[str, int]],
+    dict[tuple[int, int], tuple[int, int]],
+]:
+    """Return the rows per step and per epoch of some workers together, and as `JobHistory` has them `told`, `untold`, `defined`
+    and `samples`.
 
     Args:
-        trained: tables `TR`.
-        tested: tables `EV`.
+        tables: `TR` and `EV` of each worker.
+        samples: those of block steps.
         of_clients: whether steps are of clients, of which a batch may have any number.
         parts: those of a training that went on.
     """
     steps: defaultdict[tuple[int, int], list[Figures]] = defaultdict(list)
-    for table in trained:
+    counts: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for node, (table, _) in tables.items():
         names = [name for name in table if name not in _POSITION]
         # to the shortest column: a table that is cut off ends within a row
-        for place in range(min(map(len, table.values()), default=0)):
-            row = {name: float(table[name][place]) for name in ("Time", *names)}
-            steps[int(table["Epochs"][place]), int(table["Batches"][place])].append(row)
+        length = min(map(len, table.values()), default=0)
+        places = [(int(table["Epochs"][place]), int(table["Batches"][place])) for place in range(length)]
+        sizes = samples.of_steps(node, places) if samples else [1] * length
+        for number, (place, size) in enumerate(zip(places, sizes, strict=True)):
+            steps[place].append({name: float(table[name][number]) for name in ("Time", *names)})
+            counts[place].append(size)
     by_step = [
         # the batch is over when the last worker has computed it
-        {EPOCH: epoch, "batch": batch, "time": max(row["Time"] for row in rows), **_mean(rows)}
+        {EPOCH: epoch, "batch": batch, "time": max(row["Time"] for row in rows), **_mean(rows, counts[epoch, batch])}
         for (epoch, batch), rows in sorted(steps.items())
     ]
     told = Counter({place: len(rows) for place, rows in steps.items()})
-    defined = {place: lacking for place, rows in steps.items() if (lacking := _lacking(rows))}
+    defined = {place: lacking for place, rows in steps.items() if (lacking := _lacking(rows, counts[place]))}
+    of_rows = {place: (samples.of_batch(place), sum(own)) for place, own in counts.items()} if samples else {}
     epochs: defaultdict[int, list[Figures]] = defaultdict(list)
-    for (epoch, _), rows in steps.items():
-        epochs[epoch] += rows
+    weights: defaultdict[int, list[int]] = defaultdict(list)
+    for place, rows in steps.items():
+        epochs[place[0]] += rows
+        weights[place[0]] += counts[place]
     tests: defaultdict[int, list[Figures]] = defaultdict(list)
-    for table in tested:
-        for place, number in enumerate(table.get("Epoch", ())):
-            tests[int(number)].append({name: float(table[name][place]) for name in table if name != "Epoch"})
-    means = {epoch: _mean(rows) for epoch, rows in epochs.items()}
+    for _, table in tables.values():
+        for number, epoch in enumerate(table.get("Epoch", ())):
+            tests[int(epoch)].append({name: float(table[name][number]) for name in table if name != "Epoch"})
+    means = {epoch: _mean(rows, weights[epoch]) for epoch, rows in epochs.items()}
     untold: dict[int, int] = {}
-    if (len(trained) > 1 or parts) and not of_clients:
-        places: defaultdict[int, list[int]] = defaultdict(list)
-        for number, batch in sorted(steps):
-            places[number].append(batch)
+    if (len(tables) > 1 or parts) and not of_clients:
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for epoch, batch in sorted(steps):
+            found[epoch].append(batch)
         every = DealtSteps()
         for epoch in sorted(epochs.keys() & tests.keys()):  # an epoch that goes on lacks the steps of those that are slower
-            dealt = every.of(epoch, [(batch, told[epoch, batch]) for batch in places[epoch]], parts or Parts())
+            own = [(epoch, batch) for batch in found[epoch]]
+            dealt = every.of(epoch, [(place[1], told[place]) for place in own], parts or Parts())
             # nearly no epoch lacks any, and the mean over its rows has the bits that it always had
             even = len({each for _, each in dealt}) == 1
-            if not even or [own for own, _ in dealt] != [told[epoch, batch] for batch in places[epoch]]:
-                whole = [(told[epoch, batch], _mean(steps[epoch, batch])) for batch in places[epoch]]
-                means[epoch], lost = over_epoch(whole, dealt, [defined.get((epoch, batch), {}) for batch in places[epoch]])
+            if not even or [each for each, _ in dealt] != [told[place] for place in own]:
+                whole = [(told[place], _mean(steps[place], counts[place])) for place in own]
+                partly = [defined.get(place, {}) for place in own]
+                means[epoch], lost = over_epoch(whole, dealt, partly, samples=[of_rows.get(place) for place in own])
                 untold |= {epoch: lost} if lost else {}
     by_epoch = [
         {EPOCH: epoch, **means.get(epoch, {}), **{VALIDATION + name: value for name, value in _mean(tests[epoch]).items()}}
         for epoch in sorted(epochs.keys() | tests.keys())
     ]
-    return by_step, by_epoch, told, untold, defined
+    return by_step, by_epoch, told, untold, defined, of_rows
 
 
-def _lacking(rows: Sequence[Figures]) -> dict[str, int]:
-    """Return of each figure that some of the rows lack, or have as no finite number, how many have it."""
+def _lacking(rows: Sequence[Figures], weights: Sequence[int]) -> dict[str, int]:
+    """Return of each figure that some of the rows lack, or have as no finite number, the sum of the weights of those that have
+    it.
+    """
     names = dict.fromkeys(name for row in rows for name in row if name != "Time")
-    counts = {name: sum(math.isfinite(row.get(name, math.nan)) for row in rows) for name in names}
-    return {name: count for name, count in counts.items() if count < len(rows)}
+    having = {
+        name: [weight for row, weight in zip(rows, weights, strict=True) if math.isfinite(row.get(name, math.nan))]
+        for name in names
+    }
+    return {name: sum(known) for name, known in having.items() if len(known) < len(rows)}
 
 
-def _mean(rows: Sequence[Figures]) -> Figures:
+def _mean(rows: Sequence[Figures], weights: Sequence[int] = ()) -> Figures:
     if len(rows) == 1:  # mostly, and a page that goes on asks often
         return {name: value for name, value in rows[0].items() if name != "Time"}
     names = dict.fromkeys(name for row in rows for name in row if name != "Time")  # a worker may lack some
-    return {name: mean_of([row[name] for row in rows if name in row]) for name in names}
+    # without any, or with equal ones, the bits are those of a plain mean
+    if len(set(weights)) < 2:
+        return {name: mean_of([row[name] for row in rows if name in row]) for name in names}
+    return {
+        name: _weighted([(row[name], weight) for row, weight in zip(rows, weights, strict=True) if name in row])
+        for name in names
+    }
+
+
+def _weighted(values: Sequence[tuple[float, int]]) -> float:
+    """Return the mean of those values that are finite, each by its weight; NaN of none."""
+    known = [(value, weight) for value, weight in values if math.isfinite(value)]
+    total = sum(weight for _, weight in known)
+    # shares first: numbers near the largest one have no larger sum
+    return math.fsum(value * (weight / total) for value, weight in known) if known else math.nan
 
 
 def mean_of(values: Sequence[float]) -> float:

@@ -1,13 +1,14 @@
 """Tables that a worker writes: a row per block step (TR); per epoch (EV, and its seconds, TI); per account (AC); per batch
 (BA), and for each codec in it (BY); per client of a round (CL), per client and epoch on samples that are held out (CT), per
 round of clients with a clock (RO), and per client (PO); per codec (CO); per variable and epoch (WH); per process that trained
-(ID); per block that was applied (LEDGER); per part of a training that went on (DE).
+(ID); per block that was applied (LEDGER); per part of a training that went on (DE); per block of each worker,
+where epochs end with a shorter batch (BL).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import methodcaller
 from pathlib import Path
 from typing import Final
@@ -15,8 +16,10 @@ from typing import Final
 from nn.metric import Metric
 
 from ..engine.accounts import BATCH_COLUMNS, BATCH_LINE, BatchPackets, BatchRow, Entry, Times
-from ..engine.progress import COLUMNS, NOBODY, History, Part
+from ..engine.batches import Batches
+from ..engine.progress import COLUMNS, NOBODY, History, Part, Position
 from .block_history import LedgerTable
+from .block_samples import BLOCK_COLUMNS
 from .bounds import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
 from .table import NODE, Earlier, Table
@@ -55,6 +58,8 @@ on."""
 DEALT_COLUMNS: Final = ("Steps", "Epochs", "Batches", "Last", "Workers", "Owner", "Tables")
 """Its columns, the fields of `Part`, with epoch and batch from 1. `Owner` is empty where nothing was forgotten; `Tables` tells
 how many tables `TR` of other numbers lie beside it, for a reader of the running job."""
+BLOCKS: Final = "BL"
+"""Kind of the table of the blocks of all workers, of a training whose epochs end with a shorter batch."""
 _AT_THE_END = ("AC", "CO")
 FIGURES: Final = ("TR", "EV", "BY", CLIENTS, CLIENT_TESTS)
 """Kinds of the tables of which figures of an epoch are made, which workers carry on for those that are no more."""
@@ -92,6 +97,7 @@ class TrainingReport:
         # a ledger of the last run of this title is none of this one, nor are its parts
         if earlier is None:
             self._ledger_path.unlink(missing_ok=True)
+            (directory / f"{BLOCKS}-{title}-N({node_id}).csv").unlink(missing_ok=True)
         (directory / f"{DEALT}-{title}-N({node_id}).csv").unlink(missing_ok=True)
         self.paths = [directory / f"{kind}-{title}-N({node_id}).csv" for kind in KINDS]
         self.steps_path, self.evaluations_path, self.times_path, *_ = self.paths
@@ -149,6 +155,25 @@ class TrainingReport:
             for part in parts
         ]
         Table(path, [DEALT_COLUMNS, *((*row, self._carried) for row in rows)])
+        self.paths.append(path)
+
+    def blocks(self, batches: Batches, dealt: Iterable[Collection[int]], begin: Position) -> None:
+        """Write the table of the blocks of all workers, by which a reader knows the samples of each block step.
+
+        Args:
+            batches: those of an epoch.
+            dealt: the blocks of each worker.
+            begin: where this part of the training begins.
+        """
+        path = self.steps_path.with_name(BLOCKS + self.steps_path.name[2:])
+        earlier = [] if self._earlier is None else self._earlier.rows(path, self._node, BLOCK_COLUMNS)
+        sizes = batches.samples, batches.block_size, batches.block_count
+        place = begin.epoch + 1, begin.batch + 1
+        rows = [[*map(str, (worker, *place, block, *sizes))] for worker, blocks in enumerate(dealt) for block in blocks]
+        # a part that deals as the one before needs no rows of its own
+        last = [row for row in earlier if row[1:3] == earlier[-1][1:3]]
+        again = [[row[0], *row[3:]] for row in last] == [[row[0], *row[3:]] for row in rows]
+        Table(path, [BLOCK_COLUMNS, *earlier, *([] if again else rows)])
         self.paths.append(path)
 
     def clients(self) -> Callable[[tuple[float | int, ...]], None]:

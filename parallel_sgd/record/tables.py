@@ -140,6 +140,16 @@ _KINDS: Final[Mapping[str, tuple[Mapping[str, Convert], Convert]]] = {
         _number,
     ),
     "DE": ({"Steps": _COUNT, "Epochs": _EPOCH, "Batches": _BATCH, "Last": _COUNT, "Tables": _COUNT}, _texts),
+    "BL": (
+        {
+            "Worker": _whole(0, MOST_BLOCKS),
+            "Epochs": _EPOCH,
+            "Batches": _BATCH,
+            "Block": _whole(0, MOST_BLOCKS),
+            **dict.fromkeys(("Samples", "Block size", "Blocks"), _COUNT),
+        },
+        _texts,
+    ),
     "CT": ({"Epoch": _EPOCH, "Client": _COUNT, "of": _COUNT, "Samples": _COUNT}, _figure),
     "PO": ({}, _COUNT),
     "RO": (

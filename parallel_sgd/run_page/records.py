@@ -24,7 +24,7 @@ from rpc.submit import Run
 if TYPE_CHECKING:
     from parallel_sgd.record.history import JobHistory
 
-_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BY|CL|CO|CT|DE|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
+_TABLE = re.compile(r"(TR|EV|TI|AC|BA|BL|BY|CL|CO|CT|DE|PO|RO)-.*-N\((-?[0-9]+)\)\.csv")
 #: Tables that workers without tables of their own share; those files name no node.
 _OF_ALL: Final = ("TR-", "BY-")
 _FOLDER = re.compile(r"Node-(-?[0-9]+)-Retrieve")

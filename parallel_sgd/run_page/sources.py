@@ -74,7 +74,7 @@ def samples_of(workers: int) -> dict[str, tuple[int, int]]:
     parts = max(4, _CURVE_PARTS // share)
     tables = max(_FEWEST_BYTES, _MOST_BYTES // share)
     few = {EVENT_LOG: (_MOST_BYTES, 1)}
-    last = dict.fromkeys(("BA", "CO", "CT"), (tables, 1))
+    last = dict.fromkeys(("BA", "BL", "CO", "CT"), (tables, 1))
     return {**last, "TR": (parts * _PART_BYTES, parts), "EV": (tables, 4), **few}
 
 

@@ -29,6 +29,7 @@ from ..run_page.records import RunRecords
 __all__ = ["JobConsole"]
 _log = get_logger(SUBMIT_LOGGER)
 _KEYS = (EPOCH, "batch", "time")
+_Step = tuple[int, int, Figures, Mapping[str, int], tuple[int, int] | None]
 
 
 class JobConsole:
@@ -46,8 +47,8 @@ class JobConsole:
         self._began = monotonic()
         self._head = False
         self._told = 0
-        #: by epoch: batch, number of rows, their mean, and how many rows have a figure that others lack
-        self._steps: defaultdict[int, list[tuple[int, int, Figures, Mapping[str, int]]]] = defaultdict(list)
+        #: by epoch: batch, number of rows, their mean, how much of them has a figure that others lack, samples
+        self._steps: defaultdict[int, list[_Step]] = defaultdict(list)
         self._parts = Parts()
         self._dealt = DealtSteps()
         nodes = spec.options.nodes
@@ -100,7 +101,8 @@ class JobConsole:
             if row[EPOCH] > self._told:
                 place = int(row[EPOCH]), int(row["batch"])
                 figures = {name: row[name] for name in row if name not in _KEYS}
-                self._steps[place[0]].append((place[1], history.told[place], figures, history.defined.get(place, {})))
+                own = place[1], history.told[place], figures, history.defined.get(place, {}), history.samples.get(place)
+                self._steps[place[0]].append(own)
         for row in history.rows:
             tests = {name: value for name, value in row.items() if name.startswith(VALIDATION)}
             # with its evaluation an epoch is complete
@@ -109,12 +111,13 @@ class JobConsole:
                 means, untold = self._over(int(row[EPOCH]), steps) if steps else ({}, 0)
                 self._tell({EPOCH: row[EPOCH], **means, **tests}, untold)
 
-    def _over(self, epoch: int, steps: Sequence[tuple[int, int, Figures, Mapping[str, int]]]) -> tuple[Figures, int]:
+    def _over(self, epoch: int, steps: Sequence[_Step]) -> tuple[Figures, int]:
         """Return the mean over an epoch, and how many block steps have no row."""
-        batches = [(count, figures) for _, count, figures, _ in steps]
+        batches = [(count, figures) for _, count, figures, *_ in steps]
         dealt = self._dealt.of(epoch, [(batch, count) for batch, count, *_ in steps], self._parts)
         # rows of clients are as many as have taken part
-        return over_epoch(batches, dealt, [defined for *_, defined in steps], self._spec.options.clients is not None)
+        defined, samples = [step[3] for step in steps], [step[4] for step in steps]
+        return over_epoch(batches, dealt, defined, self._spec.options.clients is not None, samples)
 
     def take_all(self, history: JobHistory) -> None:
         """Tell the epochs of the whole history that were not told yet."""

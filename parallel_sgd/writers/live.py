@@ -37,10 +37,12 @@ _ORDER = {
     "RO": (["Round", "Epochs", "Batches"], list[str]()),
     "CT": (["Epoch", "Client", "of"], list[str]()),
     "DE": (["Steps", "Epochs", "Batches", "Last"], ["Tables"]),
+    "BL": (["Worker", "Epochs", "Batches", "Block"], ["Blocks"]),
 }
 _EVALUATIONS: Final = "EV"
 _TESTS: Final = "CT"
 _PARTS: Final = "DE"
+_BLOCKS: Final = "BL"
 #: Kinds of the tables that have no batch, and the column of the epoch; all others have epoch and batch in their second and
 #: third column.
 _BY_EPOCH: Final = {_EVALUATIONS: -1, _TESTS: 0}
@@ -154,7 +156,7 @@ class _Worker:
         """Return the columns of the tables from one place up to before another; rows before the first place are forgotten."""
         found = {}
         for kind, table in self._tables.items():
-            if kind == _PARTS:
+            if kind in (_PARTS, _BLOCKS):
                 # of all epochs: each figure needs to know in which part its batches are
                 found[kind] = table.columns(table.rows)
             elif kind in _BY_EPOCH:

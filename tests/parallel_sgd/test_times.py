@@ -23,7 +23,7 @@ from parallel_sgd.engine.accounts import RECEIVED, SENT, Accounts, Entry, NodeAc
 from parallel_sgd.engine.channel import Key, Wait
 from parallel_sgd.profiles import FixedBlockAssignment, IIDBlockAssignment
 from parallel_sgd.record.history import JobHistory
-from parallel_sgd.record.report import KINDS, TrainingReport
+from parallel_sgd.record.report import BLOCKS, KINDS, TrainingReport
 from parallel_sgd.record.tables import read_columns
 from tests.parallel_sgd.networks import mlp
 
@@ -170,7 +170,7 @@ def test_a_job_reports_times_and_packets(tmp_path: Path) -> None:
         assert [row["Name"] for row in rows[:2]] == ["dense_1/kernel", "dense_1/bias"]
         columns = ("Codec", "Variable", "Peer", "Direction", "Transport", "Packets", "Raw", "Wire", "Overhead")
         assert [[row[name] for name in columns] for row in rows] == [[str(field) for field in entry] for entry in entries]
-        assert {path.name.partition("-")[0] for path in result.files[node]} == {*KINDS, "LEDGER", "MODEL"}
+        assert {path.name.partition("-")[0] for path in result.files[node]} == {*KINDS, BLOCKS, "LEDGER", "MODEL"}
         assert all(path.is_file() for path in result.files[node])
         batches = read_columns(folder / f"BA-T-N({node}).csv")
         assert len(batches["Time"]) == 2 * len(set(zip(batches["Batches"], strict=True))) > 20

@@ -684,7 +684,7 @@ def test_what_no_computation_bears_out_is_told(run: Path, capsys: pytest.Capture
     code, told = verify(run, capsys)
     assert code == 0 and beside not in told, told
     code, told = verify(run, capsys, "-n", 4)
-    assert code == 0 and f"{beside}: TR-*.csv, LEDGER-*.csv, AC-*.csv, BY-*.csv." in told, told
+    assert code == 0 and f"{beside}: TR-*.csv, LEDGER-*.csv, BL-*.csv, AC-*.csv, BY-*.csv." in told, told
     # shares of one vector, rounded for shared memory and for sockets by themselves
     of_workers(run, "AC-*.csv", lambda text: text.replace(",960,", ",959,", 1), "0")
     assert verify(run, capsys)[0] == 0

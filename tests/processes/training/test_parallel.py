@@ -21,7 +21,7 @@ from parallel_sgd.codec import Codec, DummyCodec
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.engine.accounts import SENT, Entry, check_conserved
 from parallel_sgd.nodes import LocalNodes
-from parallel_sgd.record.report import KINDS
+from parallel_sgd.record.report import BLOCKS, KINDS
 from tests.parallel_sgd.networks import mlp
 from tests.processes.training.jobs import (
     FOUR_BLOCKS,
@@ -149,7 +149,7 @@ def test_the_files_of_every_node(agents: LocalNodes, tmp_path: Path, monkeypatch
         assert set(result.files[node]) == set(folder.iterdir()) and Path(folder.name).samefile(folder)
         date = r" \d{4}-\d\d-\d\d \d{4}\.log"
         expected = [rf"Worker-127\.0\.0\.1{date}", rf"Fit-{node}{date}"]
-        expected += [rf"{kind}-My title-N\({node}\)\.csv" for kind in (*KINDS, "LEDGER")]
+        expected += [rf"{kind}-My title-N\({node}\)\.csv" for kind in (*KINDS, "LEDGER", BLOCKS)]
         expected.append(rf"MODEL-My title-N\({node}\)\.model")
         expected += [r"LEDGER-My title\.csv"] if node == 0 else []
         assert all(re.fullmatch(e, path.name) for e, path in zip(expected, result.files[node], strict=True))
