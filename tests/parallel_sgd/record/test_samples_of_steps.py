@@ -22,7 +22,7 @@ from parallel_sgd.codec import AsyncPS
 from parallel_sgd.engine.batches import Batches
 from parallel_sgd.profiles.blockassignment import AbsBlockAssignment, FixedBlockAssignment
 from parallel_sgd.record.block_samples import BLOCK_COLUMNS, BlockSamples
-from parallel_sgd.record.history import JobHistory
+from parallel_sgd.record.history import JobHistory, over_epoch
 from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page.data import page_data
 from parallel_sgd.run_page.records import RunRecords
@@ -218,3 +218,29 @@ def test_samples_of_steps_follow_the_parts_of_a_training() -> None:
     assert samples.of_steps(1, [(1, 1), (1, 2), (2, 1)]) == [4, 1, 4]
     assert samples.of_steps(0, [(1, 1), (2, 1), (2, 2), (3, 1), (3, 1), (3, 2)]) == [4, 4, 1, 4, 4, 1]
     assert [samples.of_batch(place) for place in ((1, 1), (1, 2), (3, 2))] == [8, 1, 1]
+
+
+def test_a_training_that_goes_on_with_other_blocks_counts_by_the_samples_of_each_part(tmp_path: Path) -> None:
+    """Of three workers with blocks of 32 samples, then of two with 48, then of these again, which add no rows to the table."""
+    options = {"checkpoint_every": "epoch", "gd_type": SGDOptimizer}
+    _, _, (loss, accuracy) = train(lambda: in_process(3), 157, tmp_path, block_size=32, epoch=1, **options)
+    sizes = []
+    for epoch in (2, 3):
+        result, _, _ = train(lambda: in_process(2), 157, tmp_path, block_size=48, epoch=epoch, resume="last", **options)
+        assert result.history["Loss"] == pytest.approx([loss] * epoch, abs=1e-6)
+        assert result.history["accuracy"] == pytest.approx([accuracy] * epoch, abs=1e-9)
+        assert result.folder is not None
+        found = RunRecords.read(result.folder).history
+        assert found.rows == result.history.rows
+        sizes.append(sorted({len(read_columns(path)["Block"]) for path in result.folder.glob("Node-*/BL-*.csv")}))
+    assert sizes == [[5], [5]]
+
+
+def test_a_batch_counts_by_its_samples_where_rows_are_lost() -> None:
+    """Of four blocks of 8 samples and a tail of 2 in two blocks, half of the rows went with a worker."""
+    batches, steps = (
+        [(2, {"Loss": 1.0, "auc": 0.5}), (4, {"Loss": 2.0, "auc": 1.0}), (1, {"Loss": 9.0})],
+        [(4, 4), (4, 4), (2, 4)],
+    )
+    found, lost = over_epoch(batches, steps, [{"auc": 8}, {}, {"auc": 0}], samples=[(32, 16), (32, 32), (2, 1)])
+    assert found == {"Loss": (32 * 1 + 32 * 2 + 2 * 9) / 66, "auc": (16 * 0.5 + 32 * 1.0) / 48} and lost == 3
