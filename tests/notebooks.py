@@ -4,6 +4,8 @@ What a notebook says anew and what is stored are compared without what no two ru
 of jobs, ports. Numbers may differ by a little, since their last digits depend on the CPU. An output that says the same stays
 as it is stored, so that the command changes what has changed, and nothing else.
 
+With the picture of a report its sentences are stored: a picture is taken anew when the page says something else.
+
 Two tags of a cell say more: of a cell that is `timed` all numbers and the order of its words are left out, since both are a
 matter of seconds; of one that `varies` the kinds of its outputs alone are compared.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import html
 import re
 import socket
 import sys
@@ -31,6 +34,8 @@ from tests.sources import ROOT
 
 FOLDER: Final = ROOT / "examples" / "notebooks"
 TIMED, VARIES = "timed", "varies"
+SENTENCES: Final = "sentences"
+"""Key of the metadata of an output below which the sentences of a picture are."""
 NEAR: Final = 0.05
 """Share by which two numbers may differ."""
 SECTIONS: Final = {"4-stragglers-and-redundancy": "#result,#time", "6-reading-a-report": "#result,#time"}
@@ -39,9 +44,10 @@ OTHERS: Final = "#result,#curves,#story"
 ALIKE: Final = (
     (r"<[^>]*>", " "),  # a table is its words
     (r"\d{8}-\d{6}-[0-9a-f]{8}", "JOB"),
+    (r"\d{4}-\d\d-\d\d", "DATE"),
     (r"\d\d:\d\d:\d\d", "TIME"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
-    (r"\bon \S+, process \d+", "PROCESS"),
+    (r"\bon \S+, process \d+|\bprocess \d+ on [\w.-]+", "PROCESS"),
     (r"(?m)^\d+ workers share \d+ core.*\n", ""),  # on a machine with few cores
     (r"(?m)^\d+ workers.* one alone would have needed .*$", "ALONE"),
     (r"(?m)computing \d+ %, exchanging \d+ %, waiting \d+ %", "SHARES"),
@@ -49,7 +55,15 @@ ALIKE: Final = (
     (r"\|█*[^|]*\|", "BAR"),
     (r"(?m)^blocks thrown away: \d+$", "THROWN AWAY"),  # whether one worker was a batch ahead when another died
     (r" *\(figures of \d+ training steps? lost with a worker\)", ""),  # those of less than a second
+    (r"(?m)^Training figures: .* lost with a worker\.$", ""),
 )
+_LEFT_OUT: Final = re.compile(
+    r"<(script|style|nav|noscript|details)\b.*?</\1>"
+    r'|<(ul|ol) class="(?:cards|causes)">.*?</\2>'
+    r'|<span class="whole"><abbr.*?</span>',
+    re.DOTALL,
+)
+"""Parts of a page that a picture does not show, or that differ from run to run: cards, causes, kinds of work."""
 _TOLD: Final = re.compile(r"(?m)(?:^(?:epoch \d|error |warning ).*\n)+")
 NUMBER: Final = re.compile(r"(?<![\w.])(-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w])")
 Cell: TypeAlias = Any
@@ -121,6 +135,21 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 
 
+def sentences(page: str, sections: str) -> list[str]:
+    """Return the sentences that a picture of a report shows.
+
+    Args:
+        page: the report, as HTML.
+        sections: what the picture shows below the head of the page, as in "#result,#curves".
+    """
+    page = _LEFT_OUT.sub("", page)
+    names = "|".join(section.removeprefix("#") for section in sections.split(","))
+    shown = re.findall(rf'<header>.*?</header>|<section id="(?:{names})">.*?</section>', page, re.DOTALL)
+    texts = re.findall(r"<(h\d|p|li|dt|dd|figcaption)\b[^>]*>(.*?)</\1>", "".join(shown), re.DOTALL)
+    lines = (re.sub(r" \([ ,]*\)", "", html.unescape(re.sub(r"<[^>]*>", "", text))) for _, text in texts)
+    return [" ".join(sentence.split()) for line in lines for sentence in re.split(r"(?<=\.) +(?=[A-Z])", line)]
+
+
 def said(cell: Cell) -> list[tuple[str, str]]:
     """Return what the outputs of a cell say: of each its kind and its text.
 
@@ -141,10 +170,36 @@ def said(cell: Cell) -> list[tuple[str, str]]:
     return sorted(found) + ([("printed", printed)] if printed else [])
 
 
+def of_pages(cell: Cell) -> list[tuple[str, str]]:
+    """Return the sentences of the reports that a cell shows, in the form of `said`, where they are known: see `read_pages`."""
+    return [
+        ("page", "\n".join(output.metadata[SENTENCES])) for output in cell.outputs if SENTENCES in output.get("metadata", {})
+    ]
+
+
+def read_pages(cell: Cell, folder: Path, sections: str) -> None:
+    """Keep with each frame of a cell that has run the sentences of the page that it shows.
+
+    Args:
+        cell: the cell.
+        folder: where the notebook ran.
+        sections: what a picture of the page shows.
+    """
+    for output in cell.outputs:
+        if "iframe" in output.get("data", {}).get("text/html", ""):
+            page = (folder / output.data["text/plain"]).read_text("utf-8")
+            output.metadata[SENTENCES] = sentences(without_host(page), sections)
+
+
 def difference(stored: Cell, new: Cell) -> str:
-    """Return in what the outputs of a cell differ from those that are stored, "" where they say the same."""
+    """Return in what the outputs of a cell differ from those that are stored, "" where they say the same.
+
+    Sentences of reports count where those of the new ones are known, as they are where pictures are taken.
+    """
     tags = stored.metadata.get("tags", ())
     was, now = said(stored), said(new)
+    if of_pages(new):
+        was, now = was + of_pages(stored), now + of_pages(new)
     if [kind for kind, _ in was] != [kind for kind, _ in now]:
         return f"there were {[kind for kind, _ in was]}, now there are {[kind for kind, _ in now]}"
     if VARIES in tags:
@@ -195,8 +250,10 @@ def store(name: str, new: Notebook, folder: Path, anew: bool = False) -> list[st
         cell.execution_count = made.execution_count
         if not cell.outputs and not made.outputs:
             continue
+        sections = SECTIONS.get(name, OTHERS)
+        read_pages(made, folder, sections)
         if anew or difference(cell, made):
-            cell.outputs = [kept(output, folder, SECTIONS.get(name, OTHERS)) for output in made.outputs]
+            cell.outputs = [kept(output, folder, sections) for output in made.outputs]
             changed.append(cell.id)
         for output in cell.outputs:
             if output.output_type == "execute_result":

@@ -12,7 +12,19 @@ import pytest
 from nbclient.exceptions import CellExecutionError
 
 from .browser.pictures import HOST, without_host
-from .notebooks import TIMED, VARIES, Cell, code_cells, difference, execute, execute_all, names, read
+from .notebooks import (
+    SENTENCES,
+    TIMED,
+    VARIES,
+    Cell,
+    code_cells,
+    difference,
+    execute,
+    execute_all,
+    names,
+    read,
+    read_pages,
+)
 from .sources import ROOT
 
 BAR = '<progress value="100"'
@@ -79,6 +91,8 @@ def test_a_stored_notebook_has_all_of_its_outputs(name: str) -> None:
     pictures = [cell for cell in cells if any("image/png" in output.get("data", {}) for output in cell.outputs)]
     assert pictures and pictures[-1].source.endswith(".show_report()") and pictures[-1] in cells[-2:]
     assert "<iframe" not in shown(cells), "a frame shows nothing where the run is not"
+    told = [output.metadata.get(SENTENCES, []) for output in pictures[-1].outputs]
+    assert any("Result" in sentences for sentences in told), "the sentences of the picture, by which its age is seen"
 
 
 def test_all_notebooks_are_tried() -> None:
@@ -142,6 +156,41 @@ def test_what_differs_from_run_to_run_is_no_difference(one: Cell, other: Cell) -
 )
 def test_another_content_is_a_difference(one: Cell, other: Cell) -> None:
     assert difference(one, other)
+
+
+def report(folder: Path, took: str, lost: str = "No batch, only 0.25 s") -> Cell:
+    """A cell that shows a frame with a report, whose sentences are known."""
+    page = (
+        "<script><p>No</p></script><header><h1>a</h1>"
+        f"<p>Job 20261128-225145-7e47c0ad, took {took}.</p><nav><p>No</p></nav></header>"
+        '<section id="result"><ul class="cards"><li>≤ 0.5 ×</li></ul>'
+        "<ul><li>2 workers took 0.5 s; one alone would have needed at most 1 s: no. "
+        "They spent it computing 41 %, exchanging 4 %, waiting 55 %.</li></ul><details><p>No</p></details></section>"
+        f'<section id="time"><p>No</p></section><section id="story"><dl><dt>Lost</dt><dd>{lost} &amp; more.</dd></dl></section>'
+    )
+    folder.joinpath("report.html").write_text(page, "utf-8")
+    made = cell({"text/html": "<iframe></iframe>", "text/plain": "report.html"})
+    read_pages(made, folder, "#result,#story")
+    return made
+
+
+def test_the_picture_of_a_report_is_as_old_as_its_sentences(tmp_path: Path) -> None:
+    """Seconds differ from run to run; another word means that the page has changed since the picture was taken."""
+    new = report(tmp_path, "1.7 s")
+    assert new.outputs[0].metadata[SENTENCES] == [
+        "a",
+        "Job 20261128-225145-7e47c0ad, took 1.7 s.",
+        "2 workers took 0.5 s; one alone would have needed at most 1 s: no.",
+        "They spent it computing 41 %, exchanging 4 %, waiting 55 %.",
+        "Lost",
+        "No batch, only 0.25 s & more.",
+    ]
+    assert not difference(report(tmp_path, "2.01 s", "No batch, only 73 ms"), new)
+    assert "with start and end" in difference(report(tmp_path, "1.7 s"), report(tmp_path, "1.7 s with start and end"))
+    assert difference(report(tmp_path, "1.7 s", "Nothing, for 0.25 s"), new)
+    picture = cell({"image/png": "", "text/plain": "report.html"})
+    assert difference(picture, new), "a picture whose sentences nothing tells"
+    assert not difference(picture, cell({"text/html": "<iframe></iframe>", "text/plain": "report.html"})), "a run without pages"
 
 
 @pytest.mark.processes
