@@ -120,10 +120,15 @@ def is_answer(error: BaseException) -> bool:
     answer = seen is not None
     while answer and seen is not None:
         answer, text = _is_raised_by_us(seen.__traceback__), str(seen)
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+        seen = _led_to(seen)
         if isinstance(seen, OSError) and seen.strerror and seen.strerror in text and _is_of_the_system(seen.__traceback__):
-            break
+            # what led to that one is looked at, too: the program may have called us where it handles an error of its own
+            seen = _led_to(seen)
     return answer
+
+
+def _led_to(error: BaseException) -> BaseException | None:
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def mark_told(stop: KeyboardInterrupt) -> None:

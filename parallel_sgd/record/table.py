@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from itertools import takewhile
@@ -22,6 +22,9 @@ _MODE = 0o666  # less the bits of the user's mask
 _OF_STEPS: Final = re.compile(r"TR-.*-N\(([0-9]{1,9})\)\.csv")
 _OF_ONE: Final = re.compile(r"-N\(-?[0-9]{1,9}\)\.csv$")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
+#: By kind of a table, columns that those of earlier releases lack; rows that go on have _UNTOLD there.
+_LATER: Final[Mapping[str, tuple[str, ...]]] = {"CL": ("of",)}
+_UNTOLD: Final = "0"
 _log = get_logger("parallel_sgd.record.report")
 
 
@@ -169,11 +172,16 @@ class Earlier:
         """Return the rows of a table up to the position; none where it has other columns."""
         with io.TextIOWrapper(opened, "utf-8", "replace", newline="") as file:
             rows = csv.reader(file)
+            found, later = next(rows, None), _LATER.get(kind, ())
+            before = [name for name in head if name not in later]
             # metrics have changed: rows of other columns cannot be continued
-            if next(rows, None) != list(head):
+            if found is None or found not in (before, list(head)):
                 return []
-            kept = takewhile(lambda numbered: self._keeps(kind, *numbered, len(head)), enumerate(rows))
-            return [row for _, row in kept]
+            kept = takewhile(lambda numbered: self._keeps(kind, *numbered, len(found)), enumerate(rows))
+            if found == list(head):
+                return [row for _, row in kept]
+            values = (iter(row) for _, row in kept)
+            return [[_UNTOLD if name in later else next(row) for name in head] for row in values]
 
     def _keeps(self, kind: str, number: int, row: list[str], columns: int) -> bool:
         """Tell if a row stays; False for the first row that is beyond the position, or was not written as a whole."""

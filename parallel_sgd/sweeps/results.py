@@ -331,7 +331,7 @@ def spread_of(values: Sequence[float]) -> tuple[float, float]:
 def _scale(name: str, means: Sequence[float]) -> tuple[str, float, int]:
     """Return unit, factor and digits with which a column is shown."""
     if name != "bytes":
-        small = [abs(mean) for mean in means if mean] or [1.0]
+        small = [abs(mean) for mean in means if mean and math.isfinite(mean)] or [1.0]
         # four digits of the smallest figure, three of the shortest time, where more decimals are needed for them
         wanted, least = (3, 2) if name == "seconds" else (4, _FIGURE_DIGITS)
         digits = max(least, min(_MOST_DECIMALS, wanted - 1 - math.floor(math.log10(min(small)))))

@@ -177,7 +177,9 @@ def refuse_busy(nodes: NodeAssignment) -> None:
     for node, entries in listed.items():
         running = [entry for entry in entries if entry.get("state") in ("starting", "running")]
         room = slots.get(node)
-        if running and isinstance(room, int) and len(running) >= room:
+        # an agent may be that of several nodes of the job, which fit in together or not at all
+        needed = sum(nodes[other] == nodes[node] for other in nodes)
+        if running and isinstance(room, int) and len(running) + needed > room:
             # the oldest, as an agent that refuses a job names it
             since = time.strftime("%H:%M:%S", time.localtime(running[0].get("started", 0.0)))
             told[node] = f"busy with job '{clean(str(running[0].get('title')))}' since {since}"

@@ -452,6 +452,14 @@ def test_an_error_that_is_no_answer_shows_all() -> None:
         with pytest.raises(ValueError, match=r"an answer|cannot be read") as caught:
             checked_call(ours[name])(argument)
         assert (frames_of(caught.value)[2:], caught.value.__cause__ is None) == (frames, not frames), name
+    # nor where the program handles an error of its own, which it would not see
+    with pytest.raises(ValueError, match="cannot be read") as caught:
+        try:
+            _ = {}["of the program"]
+        except KeyError:
+            checked_call(ours["read"])("x")
+    assert isinstance(caught.value.__cause__, OSError)
+    assert isinstance(caught.value.__cause__.__context__, KeyError)
 
 
 def test_the_development_mode_of_python_shows_all_frames(tmp_path: Path) -> None:

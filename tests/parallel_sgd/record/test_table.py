@@ -11,8 +11,8 @@ import pytest
 
 from nn.metric import CategoricalAccuracy
 from parallel_sgd.record.identity import own_identity
-from parallel_sgd.record.report import TrainingReport
-from parallel_sgd.record.table import Earlier
+from parallel_sgd.record.report import CLIENT_COLUMNS, TrainingReport
+from parallel_sgd.record.table import NODE, Earlier
 from tests.sources import ROOT
 
 _UNHEARD = """
@@ -85,3 +85,18 @@ def test_a_job_whose_console_shows_nothing_is_not_followed(level: str, is_follow
     command = [sys.executable, "-W", "ignore", "-c", _UNHEARD, {"ERROR": "40", "INFO": "20"}[level]]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, f"{is_followed}\n"), done.stderr
+
+
+def test_rows_of_clients_of_an_earlier_release_go_on(tmp_path: Path) -> None:
+    """Its tables do not tell how many clients a round has; a reader takes 0 for that."""
+    (tmp_path / "earlier").mkdir()
+    before = [name for name in CLIENT_COLUMNS if name != "of"]
+    rows = [[f"{epoch}" for _ in before] for epoch in (1, 2)]
+    text = "\n".join(map(",".join, [before, *rows])) + "\n"
+    (tmp_path / "earlier" / "CL-t-N(0).csv").write_text(text)
+    earlier = Earlier(tmp_path / "earlier", (1, 1))
+    assert earlier.rows(tmp_path / "CL-t-N(0).csv", 0, CLIENT_COLUMNS) == [[*rows[0], "0"]]
+    assert not earlier.rows(tmp_path / "CL-t-N(0).csv", 0, [*CLIENT_COLUMNS, "Other"]), "other columns"
+    shared = "\n".join(map(",".join, [[*before, NODE], *([*row, "3"] for row in rows)])) + "\n"
+    (tmp_path / "earlier" / "CL-t.csv").write_text(shared)
+    assert earlier.shared("CL", CLIENT_COLUMNS) == {3: [[*rows[0], "0"]]}

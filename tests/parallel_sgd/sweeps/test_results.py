@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from parallel_sgd import SweepResult
 from parallel_sgd.sweeps.page import write_page
+from parallel_sgd.sweeps.results import Row
+from parallel_sgd.sweeps.runs import Told
 from tests.parallel_sgd.sweeps.planned import result_of
 from tests.statements import covers
 
@@ -136,3 +139,9 @@ def test_seconds_that_are_simulated_are_called_so(tmp_path: Path) -> None:
     result.write()
     assert "Seconds are simulated: those of a virtual clock." in write_page(result).read_text("utf-8")
     assert "% seconds are simulated" in (tmp_path / "table.tex").read_text("utf-8")
+
+
+def test_a_figure_that_is_infinite_is_told(tmp_path: Path) -> None:
+    """All runs of a sweep are done then: its tables are written."""
+    rows = [Row({}, 0, 2, "a" * 64, Told("done", figures={"Loss": value})) for value in (math.inf, -math.inf)]
+    assert [SweepResult("made", tmp_path, [row]).told()[1][-1] for row in rows] == ["inf", "-inf"]

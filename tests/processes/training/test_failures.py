@@ -112,6 +112,23 @@ def test_waiting_outlives_an_upgrade_and_costs_free_nodes_nothing(tmp_path: Path
         assert known == ["aborted", "done"], "the first try, and the job"
 
 
+def test_an_agent_is_busy_for_a_job_that_needs_more_slots_than_are_left(tmp_path: Path) -> None:
+    """Else each look would end with a submission, for which the agent starts a process and refuses another one."""
+    free = tmp_path / "free"
+    with cluster(tmp_path / "one") as one:
+        (agent,) = one.start(1, "--slots", "2")
+        first = NodeAssignment(one.key_file).add(0, agent.address)
+        both = NodeAssignment(one.key_file).add(0, agent.address).add(1, agent.address)
+        refuse_busy(both)
+        with Request().request(first) as com:
+            holding = start_job(com, Holder, tmp_path, title="Thesis", objects={"free": str(free)})
+            refuse_busy(first)
+            with pytest.raises(NodeBusy, match=rf"Node\(0\) at {agent.address}, Node\(1\) at .*: busy with job 'Thesis' since"):
+                refuse_busy(both)
+            free.touch()
+            assert not holding.join()[1]
+
+
 def test_a_wrong_key(agents: LocalNodes, tmp_path: Path) -> None:
     create_key_file(tmp_path / "other-key")
     nodes = NodeAssignment(tmp_path / "other-key").add(0, agents[0])
