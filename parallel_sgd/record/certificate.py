@@ -299,9 +299,11 @@ def _begins(run: Path) -> dict[int, set[int]]:
 
 def _other_parts(run: Path, file: JobFile, outcome: Mapping[str, Any], *, once: bool) -> Iterator[str]:
     """Yield where tables of the parts of a training that went on differ from each other, or tell impossible parts."""
-    known = {node: parts for node, parts in read_parts(run).items() if parts and all(part.workers for part in parts)}
-    if once and known:
-        yield f"the table of the parts of the training (DE-*.csv) of node {next(iter(known))} has some, and no attempt failed"
+    every = {node: parts for node, parts in read_parts(run).items() if parts}
+    if once and every:
+        yield f"the table of the parts of the training (DE-*.csv) of node {next(iter(every))} has some, and no attempt failed"
+    # those of an earlier release tell no workers
+    known = {node: parts for node, parts in every.items() if all(part.workers for part in parts)}
     # of simulated nodes only the first attempt is told, and hosts that come begin an attempt without a failure
     attempts = {1 + len(outcome.get("incidents", ())), *(attempt for _, attempt, _ in told_at_the_start(run))}
     # parts of an earlier run, which may have had other blocks, count, too; a submitter that has left knows the first attempts

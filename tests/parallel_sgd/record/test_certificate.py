@@ -983,9 +983,11 @@ def test_outcome_tells_no_further_settings(name: str, value: str, run: Path, cap
 
 
 @covers("RUN-4")
-def test_a_run_without_a_failure_has_no_parts(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("head", "own"), [("Last,Workers,Owner", "4,2,"), ("Last", "4")], ids=["now", "an earlier release"])
+def test_a_run_without_a_failure_has_no_parts(head: str, own: str, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Parts of an earlier release excuse weights that no computation has again."""
     (run / "Node-0-Retrieve" / "DE-P-SGD-N(0).csv").write_text(
-        "Steps,Epochs,Batches,Last,Workers,Owner,Tables\n4,1,1,4,2,,0\n4,2,1,4,2,,0\n"
+        f"Steps,Epochs,Batches,{head},Tables\n4,1,1,{own},0\n4,2,1,{own},0\n"
     )
     sealed_again(run)
     code, told = verify(run, capsys)
