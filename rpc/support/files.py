@@ -40,7 +40,7 @@ ROOM_SECONDS: Final = 20.0
 MOST_BYTES: Final = 4 << 20
 """Of a file that lists hosts, sets up an agent or describes a job."""
 PIPE_SECONDS: Final = 10.0
-"""How long a pipe that is named in place of a file may be silent."""
+"""How long a pipe that is named in place of a file may be without a writer."""
 _MOST_HEAD: Final = 1 << 12
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 NOT_REGULAR: Final = "it is no regular file of its own"
@@ -159,16 +159,21 @@ def _opened(path: Path) -> Iterator[int]:
 def _content(descriptor: int, most: int) -> bytes:
     """Read a file or a pipe to its end, or up to `most` bytes.
 
-    Raises: OSError; TimeoutError for a pipe into which nothing is written for `PIPE_SECONDS`.
+    Raises: OSError; TimeoutError for a pipe that no program opens to write for `PIPE_SECONDS`.
     """
     poll, content = select.poll(), bytearray()
     poll.register(descriptor, select.POLLIN)
     while len(content) < most:
         # a regular file is always ready
-        if not poll.poll(1000 * PIPE_SECONDS):
+        ready = poll.poll(1000 * PIPE_SECONDS)
+        try:
+            part = os.read(descriptor, most - len(content))
+        except BlockingIOError:
+            continue  # from a pipe with a writer, as of a command that takes its time
+        if not part and not ready:
             what = f"it is a pipe, into which no program has written for {PIPE_SECONDS:g} s"
             raise TimeoutError(errno.ETIMEDOUT, what)
-        if not (part := os.read(descriptor, most - len(content))):
+        if not part:
             break
         content += part
     return bytes(content)

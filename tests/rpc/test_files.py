@@ -123,6 +123,25 @@ def test_files_that_are_no_files_of_a_command(tmp_path: Path, read: Callable[[Pa
         read(tmp_path / "pipe")
 
 
+def test_a_writer_that_is_silent_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of `--workers <(command)`, which may ask a scheduler for its hosts."""
+    monkeypatch.setattr(files, "PIPE_SECONDS", 0.01)
+    os.mkfifo(tmp_path / "pipe")
+    writer, read, looks = os.open(tmp_path / "pipe", os.O_RDWR), os.read, 0
+
+    def look(descriptor: int, most: int) -> bytes:
+        """Write, and leave, when the limit has passed several times."""
+        nonlocal looks
+        looks += 1
+        if looks == 4:
+            os.write(writer, b"late")
+            os.close(writer)
+        return read(descriptor, most)
+
+    monkeypatch.setattr(os, "read", look)
+    assert read_text(tmp_path / "pipe") == "late"
+
+
 def test_a_pipe_of_a_shell_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of `--workers <(command)`: read to its end, however late and in how many parts its writer writes."""
     monkeypatch.setattr(files, "PIPE_SECONDS", 120.0)  # on a busy machine the writer may be late
