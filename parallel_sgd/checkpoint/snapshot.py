@@ -95,7 +95,8 @@ class Header:
         versions: on which the bits depend; see `versions`.
         clients: identity of the population of clients; "" for a job without one.
         commit: whether it was left when training ended too early, and the schedule did not ask for it.
-        parts: parts of the training behind the state, the fields of `Part` each; empty for a training without interruption.
+        parts: parts of the training behind the state, the fields of `Part` each; empty for a training without interruption,
+            None in a checkpoint of a release that did not tell them.
     """
 
     job: str
@@ -115,7 +116,7 @@ class Header:
     clients: str = ""
     versions: dict[str, str] = field(default_factory=versions)
     commit: bool = False
-    parts: list[list[int]] = field(default_factory=list)
+    parts: list[list[int]] | None = field(default_factory=list)
 
     @property
     def position(self) -> Position:
@@ -228,7 +229,7 @@ def _header(fields: dict[str, Any], table: Array | None) -> Header:
     history = History() if table is None else History.of_array(progress.pop(_HISTORY), table)  # others have none
     header = Header(
         progress=Progress(Position(epoch, batch), progress.pop("steps"), float(progress.pop("seconds")), evaluation, history),
-        **fields,
+        **{"parts": None, **fields},
     )
     for name, kind in _PLAIN.items():
         # bool is a kind of int, so types are compared exactly
@@ -239,7 +240,7 @@ def _header(fields: dict[str, Any], table: Array | None) -> Header:
         raise ValueError("'position' and 'steps' must be counts")
     if not all(type(block) is int for blocks in header.blocks for block in blocks):
         raise ValueError("'blocks' must be lists of integers")
-    if not all(len(part) == len(Part._fields) and all(type(number) is int for number in part) for part in header.parts):
+    if not all(len(part) == len(Part._fields) and all(type(number) is int for number in part) for part in header.parts or ()):
         raise ValueError(f"'parts' must be lists of {len(Part._fields)} integers")
     return header
 

@@ -260,11 +260,12 @@ class Resumption:
             dealt: the blocks of each of its workers.
         """
         header, position = self.snapshot.header, self.position
-        known = [part for part in (Part(*each) for each in header.parts) if part.position < position]
+        known = [part for part in (Part(*each) for each in header.parts or ()) if part.position < position]
         if not known and position > START:
             count = 1 + max(block for blocks in header.blocks for block in blocks)
             steps, last = Batches(header.samples, header.batch_size // count, count).steps(header.blocks)
-            known = [Part(steps, *START, last, header.workers)]
+            # of an earlier release: there may have been others before, and states that were lost
+            known = [Part(steps, *START, last, 0 if header.parts is None else header.workers)]
         steps, last = batches.steps(dealt)
         return [*known, Part(steps, *position, last, len(dealt), NOBODY if self.whole else self.owner)]
 

@@ -52,7 +52,8 @@ def legs_of(run: Path, start: int, until: int, workers: int, *, asked: bool) -> 
     if not lost:
         return [Leg.whole(start, until, workers if asked else _began_afresh(run, workers))]
     borders = [*(part.position for part in lost), end]
-    first = next((part.workers for part in reversed(parts) if part.position <= begin), workers)
+    # an earlier release told none
+    first = next((part.workers for part in reversed(parts) if part.position <= begin), 0) or workers
     legs = [Leg(begin, borders[0], workers if asked else first)]
     for part, border in zip(lost, borders[1:], strict=True):
         legs.append(Leg(part.position, border, workers if asked else part.workers, part.owner))

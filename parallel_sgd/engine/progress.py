@@ -48,7 +48,7 @@ class Part(NamedTuple):
         epoch: completed epochs where it begins.
         batch: completed batches of the next epoch where it begins.
         last: block steps of all workers in the last batch of an epoch.
-        workers: number of its workers.
+        workers: number of its workers; 0 for parts of a release that did not tell it.
         owner: worker with the state that all of them began with, without the memory of single workers; NOBODY where each
             worker had its own, or all had the same.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import resource
 import shutil
@@ -22,6 +23,7 @@ from network.testing import VirtualClock
 from nn.gradient_descent import SGDOptimizer
 from nn.model import SequentialModel
 from nn.optimizer import GradientAveragingOptimizer, ShardedPSGDOptimizer
+from nn.tensor_files import parse, seal
 from nn.threads import describe_kernels
 from parallel_sgd import Parameter_Server, codec, in_process
 from parallel_sgd.checkpoint import CheckpointError, Keeper, Position, Resumption, Snapshot, Store
@@ -33,6 +35,7 @@ from parallel_sgd.checkpoint.store import Disk, file_name
 from parallel_sgd.codec import GlobalSettings, Remembering
 from parallel_sgd.codec.plain import Plain
 from parallel_sgd.engine.accounts import Times
+from parallel_sgd.engine.batches import Batches
 from parallel_sgd.engine.training import Hooks
 from parallel_sgd.engine.worker import build_worker
 from parallel_sgd.profiles import IIDBlockAssignment
@@ -264,6 +267,21 @@ def test_a_lacking_variable_changes_no_model(saved: Path) -> None:
     with pytest.raises(CheckpointError, match=message):
         restore_values(model, Snapshot(found.header, arrays, {}))
     assert (model.store.values == before).all()
+
+
+def test_a_checkpoint_of_an_earlier_release_tells_no_parts(saved: Path) -> None:
+    """What its workers had lost before is not known: the record of the next part says so, or `verify` would accuse the run."""
+    found = newest(kept(saved, 0))
+    arrays, metadata = parse(b"".join(found.pieces()))
+    told = json.loads(metadata["snapshot"])
+    assert told["header"].pop("parts") == []
+    old = Snapshot.read(b"".join(seal(arrays, {"format": metadata["format"], "snapshot": json.dumps(told)})))
+    batches, dealt = Batches(found.header.samples, 64, 2), [[0], [1]]
+    workers = [[part.workers for part in Resumption(each, True).parts(batches, dealt)] for each in (found, old)]
+    assert workers == [[2, 2], [0, 2]]
+    again = replace(old.header, parts=[[*part] for part in Resumption(old, True).parts(batches, dealt)][:1])
+    later = Snapshot.read(b"".join(Snapshot(again, found.arrays, found.numbers).pieces()))
+    assert [part.workers for part in Resumption(later, True).parts(batches, dealt)] == [0, 2], "once unknown, always"
 
 
 def test_what_may_differ_is_remarked(saved: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
