@@ -443,7 +443,11 @@ def _check_policy(sha256: str, policy: str) -> None:
     if policy == NO_CODE:
         raise Rejected("This node takes no shipped code (--no-shipped-code), and the job brings classes of its own.")
     # read at each job: the list may grow while the agent runs
-    if sha256 not in read_regular(Path(policy)).split():
+    try:
+        allowed = read_regular(Path(policy)).split()
+    except ValueError as error:
+        raise ValueError(f"The list of allowed code {policy} (--allow-code) cannot be used: {error}.") from error
+    if sha256 not in allowed:
         raise Rejected(f"This node does not allow the job's code: its hash {sha256} is not in {policy} (--allow-code).")
 
 

@@ -119,8 +119,9 @@ def test_what_stands_in_the_place_of_a_file_is_told(
 )
 def test_files_that_are_no_files_of_a_command(tmp_path: Path, read: Callable[[Path], Any]) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match=r"no(t a)? regular file"):
+    with pytest.raises(ValueError, match=r"no(t a)? regular file") as caught:
         read(tmp_path / "pipe")
+    assert str(tmp_path / "pipe") in str(caught.value)
 
 
 def test_a_writer_that_is_silent_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
