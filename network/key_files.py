@@ -135,7 +135,8 @@ class KeySource:
             on_change: gets a sentence after each change of the file, without a secret.
         """
         self._keyring, self._path, self._tell = keyring, path, on_change
-        self._seen = self._state()
+        # the first caller reads the file again, since it may have changed after `keyring` was read
+        self._seen: tuple[int, ...] | None = None
 
     def current(self) -> Keyring:
         """Return the keys of the file as it is now, or the last ones that could be read."""
@@ -150,7 +151,7 @@ class KeySource:
             if keyring.keys != self._keyring.keys:
                 ids = [key.id.hex() for key in keyring]
                 self._tell(f"The key file has changed: {' and '.join(ids)} admit{'s' * (len(ids) == 1)} from now on.")
-            self._keyring = keyring
+                self._keyring = keyring
         # also after a fault, so that it is told once and not at each caller
         self._seen = state
         return self._keyring

@@ -364,11 +364,11 @@ def test_a_run_that_went_on_with_another_one_is_verified_from_the_start_of_that(
     blocks = trained(directory=tmp_path, resume=first, assignment_type=FixedBlockAssignment.of(blocks=4))
     second = trained(directory=tmp_path, resume=first)
     code, out, err = psgd(capsys, "verify", blocks)
-    assert code == 2 and re.search(r", which had another (\w+, )*number of blocks\. Give an --epoch", err), err
+    assert code == 2 and re.search(r", which differs in (\w+, )*number of blocks\. Give an --epoch", err), err
     code, out, err = psgd(capsys, "verify", second)
     assert code == 0 and "Epochs 1 to 3, computed again from the start on 2 workers: all 4 variables equal" in out, err
     code, out, err = psgd(capsys, "verify", changed)
-    assert code == 2 and f"it went on with {first.resolve()}, which had another seed. Give an --epoch that is" in err
+    assert code == 2 and f"it went on with {first.resolve()}, which differs in seed. Give an --epoch that is" in err
     tables = [*second.glob("*/WH-*.csv")]
     for table in tables:
         table.write_text(re.sub("(?m)^1,dense_1/bias,.*", f"1,dense_1/bias,{'0' * 64}", table.read_text()))

@@ -259,7 +259,7 @@ def _first(file: JobFile) -> JobFile:
         if others:
             told = ", ".join(sorted(_IN_WORDS.get(name, name) for name in others))
             raise ValueError(
-                f"The run cannot be computed again from the start: it went on with {as_seen(earlier.path)}, which had another "
+                f"The run cannot be computed again from the start: it went on with {as_seen(earlier.path)}, which differs in "
                 f"{told}. Give an --epoch that is behind a checkpoint of the run, if its folder has one."
             )
         first = found

@@ -165,6 +165,8 @@ def test_keys_are_read_again_only_from_a_file_that_has_changed(tmp_path: Path) -
     assert source.current() is first and len(told) == 2 and "does not exist" in told[1]
     make_key(path)
     assert source.current().keys == load_key_file(path).keys != first.keys and len(told) == 3
+    late = KeySource(first, path, told.append)  # the file has changed after its keys were read
+    assert late.current().keys == load_key_file(path).keys and len(told) == 4 and late.current().keys and len(told) == 4
     fixed = KeySource(Keyring((new_key(),)), None, told.append)
-    assert fixed.current().keys == fixed.current().keys and len(told) == 3
+    assert fixed.current().keys == fixed.current().keys and len(told) == 4
     assert all(format_keyring(load_key_file(path)).split()[2] not in text for text in told)  # the secret

@@ -1017,12 +1017,12 @@ def test_a_run_that_went_on_with_one_that_is_not_at_hand_is_neither_true_nor_fal
         options = {**OPTIONS, "assignment_type": "iid", "epoch": 3, "directory": tmp_path, "resume": str(first)}
         later = folder_of(job().parallel(nodes, **options))
     code, told = verify(later, capsys)
-    assert code == 2 and "went on with" in told and "which had another number of blocks. Give an --epoch" in told, told
+    assert code == 2 and "went on with" in told and "which differs in number of blocks. Give an --epoch" in told, told
     # beside it in a folder of any name
     for run in (first, later):
         shutil.copytree(run, tmp_path / "elsewhere" / "copied" / run.name)
     code, told = verify(tmp_path / "elsewhere" / "copied" / later.name, capsys)
-    assert code == 2 and "which had another number of blocks" in told, told
+    assert code == 2 and "which differs in number of blocks" in told, told
     alone = Path(shutil.copytree(later, tmp_path / "alone" / "runs" / later.name))
     code, told = verify(alone, capsys)
     assert code == 2 and "which is not beside it and may have had other blocks" in told, told
