@@ -23,6 +23,8 @@ SHUFFLED_IN_BLOCKS: Final = "shuffled in blocks"
 ORDERS: Final = (FIXED, SHUFFLED, SHUFFLED_IN_BLOCKS)
 """Orders of the samples in epochs: all as the training set does; each in its own way; each in its own way, every sample left in
 its block, for a training set that by its order says which block gets which samples."""
+BLOCK_COLUMNS: Final = ("Worker", "Epochs", "Batches", "Block", "Samples", "Block size", "Blocks")
+"""Columns of the table `BL`: a row per block of each worker, from an epoch and batch on, with the arguments of `Batches`."""
 
 
 class Batches:

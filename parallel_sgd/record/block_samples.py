@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
 
-from ..engine.batches import Batches
-from .tables import Column
+from ..engine.batches import BLOCK_COLUMNS, Batches
 
-BLOCK_COLUMNS: Final = ("Worker", "Epochs", "Batches", "Block", "Samples", "Block size", "Blocks")
-"""Columns of the table `BL`: a row per block of each worker, from an epoch and batch on, with the arguments of `Batches`."""
 Place = tuple[int, int]  # epoch and batch, from 1
 
 
 class BlockSamples:
-    """Samples of the block steps of a training whose epochs end with a shorter batch, as its tables `BL` tell them.
+    """Samples of the block steps of a training with a shorter last batch in each epoch, as its tables `BL` tell them.
 
     Each table has the blocks of all workers, from the first batch of each part of the training on. Rows of batches before the
     first part that is told, as of a run that an earlier release has begun, count as whole blocks.
@@ -24,7 +20,7 @@ class BlockSamples:
         tables: the tables, of which one is enough; none where all block steps count alike.
     """
 
-    def __init__(self, tables: Iterable[Mapping[str, Column]] = ()) -> None:
+    def __init__(self, tables: Iterable[Mapping[str, Sequence[float | str]]] = ()) -> None:
         self._blocks: dict[Place, dict[int, dict[int, None]]] = {}
         self._batches: dict[Place, Batches] = {}
         for table in tables:

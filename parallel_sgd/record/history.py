@@ -113,7 +113,7 @@ class JobHistory(History):
     `client_tests`, a row per epoch and client, one `of` so many, with `samples` that are held out, with loss and metrics on
     these; `told`, how many block steps have a row, by epoch and batch; `defined`, of a figure that is undefined in some of
     these rows, in how many it is defined, or how many samples these have where `samples` tells them, by epoch and batch;
-    `samples`, of a training whose epochs end with a shorter batch, those of each batch, and those of its rows together;
+    `samples`, of a training with a shorter last batch in each epoch, those of each batch, and those of its rows together;
     `untold`, the number of block steps that a killed worker had not written yet, or has taken with it, by epoch. The figures of
     such an epoch in training are made of the rows of the other workers there; `parts`, the block steps of the batches of a
     training that went on. A worker that has another number since then has the rows of before under the number that it had.
@@ -206,7 +206,7 @@ class JobHistory(History):
             rounds: `RO` of each worker, in which all have the same rows.
             tests: `CT` of each worker.
             parts: `DE` of each worker, of which all have the same rows from when they began.
-            blocks: `BL` of each worker, likewise.
+            blocks: `BL` of each worker, of which all have the same rows, too.
         """
         dealt, samples = Parts.of((parts or {}).values()), BlockSamples((blocks or {}).values())
         traffic = _traffic(sent or {})

@@ -16,10 +16,9 @@ from typing import Final
 from nn.metric import Metric
 
 from ..engine.accounts import BATCH_COLUMNS, BATCH_LINE, BatchPackets, BatchRow, Entry, Times
-from ..engine.batches import Batches
+from ..engine.batches import BLOCK_COLUMNS, Batches
 from ..engine.progress import COLUMNS, NOBODY, History, Part, Position
 from .block_history import LedgerTable
-from .block_samples import BLOCK_COLUMNS
 from .bounds import check_title
 from .identity import IDENTITY_COLUMNS, own_identity
 from .table import NODE, Earlier, Table
@@ -59,7 +58,7 @@ DEALT_COLUMNS: Final = ("Steps", "Epochs", "Batches", "Last", "Workers", "Owner"
 """Its columns, the fields of `Part`, with epoch and batch from 1. `Owner` is empty where nothing was forgotten; `Tables` tells
 how many tables `TR` of other numbers lie beside it, for a reader of the running job."""
 BLOCKS: Final = "BL"
-"""Kind of the table of the blocks of all workers, of a training whose epochs end with a shorter batch."""
+"""Kind of the table of the blocks of all workers, of a training with a shorter last batch in each epoch."""
 _AT_THE_END = ("AC", "CO")
 FIGURES: Final = ("TR", "EV", "BY", CLIENTS, CLIENT_TESTS)
 """Kinds of the tables of which figures of an epoch are made, which workers carry on for those that are no more."""

@@ -19,9 +19,9 @@ from nn.gradient_descent import SGDOptimizer
 from nn.optimizer import GradientAveragingOptimizer
 from parallel_sgd import JobResult, ParallelSGD, in_process, local_workers, simulated
 from parallel_sgd.codec import AsyncPS
-from parallel_sgd.engine.batches import Batches
+from parallel_sgd.engine.batches import BLOCK_COLUMNS, Batches
 from parallel_sgd.profiles.blockassignment import AbsBlockAssignment, FixedBlockAssignment
-from parallel_sgd.record.block_samples import BLOCK_COLUMNS, BlockSamples
+from parallel_sgd.record.block_samples import BlockSamples
 from parallel_sgd.record.history import JobHistory, over_epoch
 from parallel_sgd.record.tables import read_columns
 from parallel_sgd.run_page.data import page_data
