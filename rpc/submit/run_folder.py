@@ -4,7 +4,7 @@
                                   Node-<i>-Retrieve/  files of its nodes
             runs/.<title>-<number>                    an empty file: the highest number that was given to the title
             runs/latest                               a link to the run that began last
-            Node-<i>-Retrieve                         a link to that of the last run that has one
+            Node-<i>-Retrieve                         links into the newest run with files of nodes
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ RUNS: Final = "runs"
 LATEST: Final = "latest"
 RECORD: Final = "job.json"
 """File in the folder of a run with its job, and when it began."""
-_OUR_LINK = re.compile(rf"(?:{RUNS}/[^/]+/Node--?[0-9]+-Retrieve|[^/]+-[0-9]+)")
+_NODE = re.compile(r"Node--?[0-9]+-Retrieve")
+_OUR_LINK = re.compile(rf"(?:{RUNS}/[^/]+/{_NODE.pattern}|[^/]+-[0-9]+)")
 _log = get_logger(SUBMIT_LOGGER)
 
 
@@ -136,6 +137,7 @@ class RunFolder:
         self._job, self._title = job, title
         self._path: Path | None = None
         self._begun = False
+        self._leads = False
         self._warned: set[str] = set()
         self._known: dict[Path, Run] = {}  # there may be many, and each of many nodes asks again
 
@@ -191,9 +193,15 @@ class RunFolder:
         self._lead(LATEST)
 
     def has(self, node: int) -> None:
-        """Note that there are files of `node`: its link leads there, if this is the newest run that has any."""
+        """Note that there are files of `node`: the links of all nodes lead into this run, if it is the newest that has any, and
+        those of nodes that it does not have go.
+        """
         self.begin()
         self._lead(node_folder(node))
+        if not self._leads:
+            self._leads = True  # whoever comes later for an older run sets none that leads there
+            for name in _links_of_nodes(self.directory):
+                self._lead(name)
 
     def close(self) -> None:
         # a run that has not begun leaves nothing behind
@@ -207,18 +215,17 @@ class RunFolder:
         """
         root = self.directory / RUNS
         link = root / name if name == LATEST else self.directory / name
-        done = ""
-        while target := _target(runs_in(self.directory, self._known), name):
-            if target == done:
-                return
+        done: str | None = None
+        # another run may have begun since it was chosen, so look again
+        while (target := _target(runs_in(self.directory, self._known), name)) != done:
             try:
                 _set_link(link, target)
             except OSError as error:
-                if name not in self._warned:
+                if target and name not in self._warned:
                     self._warned.add(name)
                     _log.warning("%s does not lead to %s: %s.", shown(link), shown(link.parent / target), error.strerror)
                 return
-            done = target  # another run may have begun since it was chosen, so look again
+            done = target
 
 
 def delete_run(run: Run) -> None:
@@ -237,13 +244,11 @@ def delete_run(run: Run) -> None:
     except OSError as error:  # its file name is one within the folder
         raise OSError(error.errno, error.strerror, str(run.path)) from error
     directory = root.parent
-    for link in (root / LATEST, *directory.glob("Node-*-Retrieve")):
-        target = _target(runs_in(directory), link.name)
-        with contextlib.suppress(FileNotFoundError, FileExistsError):  # it is none of ours
-            if target:
-                _set_link(link, target)
-            elif link.is_symlink() and _OUR_LINK.fullmatch(os.readlink(link)):
-                link.unlink()
+    left = runs_in(directory)
+    nodes = {*_links_of_nodes(directory), *next(filter(None, (_nodes_in(found.path) for found in left)), [])}
+    for link in (root / LATEST, *(directory / name for name in sorted(nodes))):
+        with contextlib.suppress(FileExistsError):  # it is none of ours
+            _set_link(link, _target(left, link.name))
 
 
 def _numbered(title: str) -> re.Pattern[str]:
@@ -264,33 +269,51 @@ def _keep_number(path: Path, title: str) -> None:
                 path.with_name(name).unlink(missing_ok=True)
 
 
+def _nodes_in(folder: Path) -> list[str]:
+    """List the names of the folders of nodes in the folder of a run."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return [entry.name for entry in entries if _NODE.fullmatch(entry.name) and entry.is_dir()]
+    return []
+
+
+def _links_of_nodes(directory: Path) -> list[str]:
+    """List the names of the links to folders of nodes in `directory`."""
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        return [entry.name for entry in entries if _NODE.fullmatch(entry.name) and entry.is_symlink()]
+    return []
+
+
 def _target(runs: list[Run], name: str) -> str:
     """Return where a link of this name leads, with these runs, the newest first; "" for nowhere."""
     for run in runs:
         if name == LATEST:
             return run.path.name
-        # the newest run that has files of this node
         if (run.path / name).is_dir():
             return f"{RUNS}/{run.path.name}/{name}"
+        # all into the same run: files of two beside each other would be taken for those of one
+        if _nodes_in(run.path):
+            return ""
     return ""
 
 
 def _set_link(link: Path, target: str) -> None:
-    """Let `link` lead to `target`, in place of an earlier link of a run.
+    """Let `link` lead to `target`, or remove it where that is "", in place of an earlier link of a run.
 
     Raises: OSError, also where something else is in its place, which stays.
     """
     try:
         earlier = os.readlink(link)
     except FileNotFoundError:  # nothing to replace
-        earlier = target
+        earlier = ""
     except OSError as error:
         raise FileExistsError(error.errno, "there is something else in its place, which stays as it is") from error
-    else:
-        if earlier == target:
-            return
-    if not _OUR_LINK.fullmatch(earlier):
+    if earlier == target:
+        return
+    if earlier and not _OUR_LINK.fullmatch(earlier):
         raise FileExistsError(0, f"it is a link to {earlier}, which stays as it is")
+    if not target:
+        link.unlink(missing_ok=True)
+        return
     # a rename replaces a link at once, so that readers find the old one or the new one, never none
     draft = link.with_name(f".{link.name}-{secrets.token_hex(4)}")
     os.symlink(target, draft)

@@ -19,7 +19,7 @@ from network.nodes import Address
 from rpc.messages import FetchEnd, Notice, Progress, Standing, State
 from rpc.submit import run_folder
 from rpc.submit.attach import JobStatus, Reclaimer
-from rpc.submit.run_folder import Run, RunFolder, find_run, node_folder, runs_in
+from rpc.submit.run_folder import Run, RunFolder, delete_run, find_run, node_folder, runs_in
 from tests.network.wires import talk
 
 from ...statements import covers
@@ -50,15 +50,15 @@ def latest(directory: Path) -> str:
 
 @covers("SUB-44")
 def test_no_run_replaces_another(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of one title and one of another have folders of their own; the links lead to the newest with such a node, that which
-    began last, whatever the clock says. What comes later for an older run goes there, by the job's id. Whoever deletes a run
-    has its links lead to the newest that is left when something comes for it."""
+    """Two of one title and one of another have folders of their own; the links lead to the newest, that which began last,
+    whatever the clock says, and none to an older one. What comes later for an older run goes there, by the job's id. Whoever
+    deletes a run has its links lead to the newest that is left when something comes for it."""
     caplog.set_level("INFO")
     first, second, third = run(tmp_path, "a", nodes=2), run(tmp_path, "b", nodes=2), run(tmp_path, "c", "U-1")
     assert [made.path.relative_to(tmp_path / "runs").name for made in (first, second, third)] == ["T-1", "T-2", "U-1-1"]
     assert [(made.path / "Node-0-Retrieve" / "text").read_text() for made in (first, second, third)] == ["a", "b", "c"]
     assert latest(tmp_path) == "U-1-1" and os.readlink(tmp_path / "Node-0-Retrieve") == "runs/U-1-1/Node-0-Retrieve"
-    assert shown(tmp_path, 1) == "b" and [found.job for found in runs_in(tmp_path)] == ["c", "b", "a"]
+    assert not os.path.lexists(tmp_path / "Node-1-Retrieve") and [found.job for found in runs_in(tmp_path)] == ["c", "b", "a"]
     assert f"The files of this run are in {third.path}." in caplog.text
     assert run(tmp_path, "a", "whatever").path == first.path
     assert (shown(tmp_path), latest(tmp_path), len(runs_in(tmp_path))) == ("c", "U-1-1", 3)
@@ -69,6 +69,28 @@ def test_no_run_replaces_another(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert not (tmp_path / "Node-0-Retrieve").exists()
     third.has(0)
     assert shown(tmp_path) == "c"
+
+
+@covers("SUB-44")
+def test_links_lead_into_one_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Those of nodes that the newest run does not have go, and come back when it is deleted; a run without files of nodes takes
+    none, and what is no link of ours stays without a word."""
+    first = run(tmp_path, "a", nodes=4)
+    (tmp_path / "Node-2-Retrieve").unlink()
+    (tmp_path / "Node-2-Retrieve").mkdir()
+    (tmp_path / "Node-3-Retrieve").unlink()
+    (tmp_path / "Node-3-Retrieve").symlink_to(tmp_path)
+    RunFolder(tmp_path, "b", "T").begin()
+    assert (shown(tmp_path, 0), shown(tmp_path, 1)) == ("a", "a")
+    newest = run(tmp_path, "c", nodes=1)
+    first.has(1)
+    assert shown(tmp_path) == "c" and not os.path.lexists(tmp_path / "Node-1-Retrieve")
+    assert (tmp_path / "Node-2-Retrieve").is_dir() and os.readlink(tmp_path / "Node-3-Retrieve") == str(tmp_path)
+    assert caplog.messages == []
+    delete_run(runs_in(tmp_path)[0])
+    assert not newest.path.exists() and (shown(tmp_path, 0), shown(tmp_path, 1)) == ("a", "a")
+    delete_run(runs_in(tmp_path)[1])
+    assert sorted(name for name in os.listdir(tmp_path) if name.startswith("Node")) == ["Node-2-Retrieve", "Node-3-Retrieve"]
 
 
 def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
