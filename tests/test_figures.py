@@ -146,6 +146,7 @@ TOLD = {
         f"most some {examine.PAIR_SECONDS:g} s, one at a time",
         "messages of {}, {} and {} KiB".format(*(size >> 10 for size in probe._SIZES)),
         f"not answered within {probe.SIZE_SECONDS:g} s",
+        f"nor within {probe.LATE_SECONDS:g} s more",
         f"| up to {handoff.PART_BYTES >> 20} MiB of it; the agent checks",
         f"waits {l.PLACE_SECONDS:g} s for each node before it",
         f"waits {l.ANSWER_SECONDS:g} s; it drives",

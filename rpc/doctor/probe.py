@@ -6,7 +6,8 @@ until it takes long enough to be told from the round trip; the first one only wa
 
 A way whose packets may be larger at its ends than in its middle (MTU) drops large packets and passes small ones. So before the
 bursts go messages of one packet, then of several. Where these are not answered, though by the time that the others took they
-should have been long ago, and a new connection is answered as before, the way has swallowed them.
+should have been long ago, and a new connection is answered as before, the way has swallowed them. A slow way may let a burst
+pass at once, so that those times tell nothing: one answer of that size, be it late, shows that it is slow.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from network.errors import NetworkError, PeerLost, TimedOut
 from network.keys import Key
 from network.nodes import Address
 from network.session import Session
-from network.transport import wait_sockets
+from network.transport import SocketLink, wait_sockets
 
 from ..protocol import operations
 from .messages import MOST_PIECE, Measured, Ping, Pong
@@ -30,6 +31,7 @@ PROBE_SECONDS = 8.0  # for all exchanges once the session is open
 SIZE_SECONDS = 4.0  # for one message that is larger than a packet: TCP has sent it five times by then
 _SIZES = (1 << 10, 4 << 10, 16 << 10)  # bytes: one packet, several, and several where packets are jumbo frames
 _TIMES_LATE = 20.0  # as long as expected
+LATE_SECONDS = 5.0  # for an answer after that time
 _AGAIN_SECONDS = 2.0  # for a new connection
 _EXCHANGES = 8
 _REPEAT_SECONDS = 0.4  # for exchanges of one size
@@ -64,12 +66,14 @@ class _Probe:
     def __init__(self, session: Session, address: Address, ended: Callable[[], bool], limit: float = PROBE_SECONDS) -> None:
         self._session, self._address, self._ended, self._limit = session, address, ended, limit
         self._deadline = time.monotonic() + limit
+        self._answered = 0  # bytes of the message that was answered last
 
     def exchange(self, size: int = 0) -> float:
         """Exchange a message of `size` bytes; return the seconds. Raises: TimedOut, PeerLost, ProtocolError."""
         start = time.perf_counter()
         self._send(Ping(bytes(size)))
         self._await_pong(SIZE_SECONDS)
+        self._answered = size
         return time.perf_counter() - start
 
     def _fastest(self, size: int) -> float:
@@ -110,10 +114,24 @@ class _Probe:
                 late = time.perf_counter() - start
                 # a slow way needs the longer the more it carries
                 expected = max(latency, seconds * size / carried if carried else latency)
-                if late >= SIZE_SECONDS / 2 and late > _TIMES_LATE * expected:
-                    return replace(told, carried=carried, swallowed=size)
+                if late >= SIZE_SECONDS / 2 and late > _TIMES_LATE * expected and self._answered != size:
+                    if not self._answers_late():
+                        return replace(told, carried=carried, swallowed=size)
+                    late = time.perf_counter() - start
                 return replace(told, bandwidth=0.0 if told.busy else size / late)
         return told if told.busy else replace(told, bandwidth=self._bandwidth(latency))
+
+    def _answers_late(self) -> bool:
+        """Wait for the answer that has not come in time; return whether it comes. Raises: PeerLost, ProtocolError."""
+        link = self._session.link
+        if isinstance(link, SocketLink) and link.unacknowledged:  # TCP has sent it again and again, for nothing
+            return False
+        self._deadline = time.monotonic() + LATE_SECONDS
+        try:
+            self._await_pong(LATE_SECONDS)
+        except TimedOut:
+            return False
+        return True
 
     def _bandwidth(self, latency: float) -> float:
         size, warm = _FIRST_BURST, False
