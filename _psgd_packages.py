@@ -13,9 +13,9 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from types import FrameType, MappingProxyType, TracebackType
+from types import FrameType, MappingProxyType, ModuleType, TracebackType
 from typing import Final
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "mark_told",
     "refusal",
     "refusal_of_module",
+    "tell_behind",
     "warn_of",
 ]
 
@@ -107,6 +108,27 @@ def warn_of(package: str) -> None:
     """
     if problem := _problem(package):
         warnings.warn(problem, RuntimeWarning, stacklevel=1)  # once for all packages, as it comes from one line
+
+
+def tell_behind(packages: Collection[str]) -> None:
+    """Have the traceback of a program that asks for a name of a hidden package be followed by the file and the remedy.
+
+    For packages that the program may have files of its own for: nothing is said before it asks them for a name of ours.
+
+    Args:
+        packages: their names.
+    """
+    before = sys.excepthook
+
+    def tell(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if is_told(error) and before is sys.__excepthook__:
+            return
+        before(kind, error, traceback)
+        package, name = _asked(error, traceback)
+        if package in packages and _is_ours(package, name) and (problem := _problem(package)):
+            sys.stderr.write(f"{problem}\n")
+
+    sys.excepthook = tell
 
 
 def is_answer(error: BaseException) -> bool:
@@ -238,6 +260,35 @@ def _tell_alone() -> None:
             sys.exit(2)
 
     sys.excepthook = tell
+
+
+def _asked(error: BaseException, traceback: TracebackType | None) -> tuple[str, str]:
+    """Return the module and its name that the statement of an error has asked for in vain; "" for each that is not known."""
+    package = name = ""
+    if isinstance(error, ModuleNotFoundError):
+        package, _, module = (error.name or "").partition(".")
+        name = module.partition(".")[0]
+    elif isinstance(error, ImportError):
+        import dis  # noqa: PLC0415 - for errors alone
+
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        for each in () if traceback is None else dis.get_instructions(traceback.tb_frame.f_code):
+            # only Python 3.12 and later have the name in the error
+            if traceback is not None and each.offset == traceback.tb_lasti and each.opname == "IMPORT_FROM":
+                package, name = error.name or "", each.argval
+    elif isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        package, name = error.obj.__name__, error.name
+    return package, name
+
+
+def _is_ours(package: str, name: str) -> bool:
+    """Return whether a package, as it is on the disk, has a public name or a module of this name."""
+    own = _FOLDER / package
+    if not name or name.startswith("_") or not own.is_dir():
+        return False
+    beside = own / f"{name}.py", own / name / "__init__.py"
+    return any(each.exists() for each in beside) or f'"{name}"'.encode() in (own / "__init__.py").read_bytes()
 
 
 def _problem(name: str) -> str:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 _PROJECT: Final = "parallel_sgd"
+_OTHERS: Final = ("executor", "network", "psgd", "rpc")
 _OWN: Final = os.path.join("nn", "__init__.py")
 
 
@@ -88,31 +89,41 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def look_beside(package: str) -> None:
-    """Warn where Python finds something else under the name `parallel_sgd` than the package that is installed with `nn`.
+    """Look whether Python finds something else under the names of the packages that are installed with `nn`.
 
     A program that is called `parallel_sgd.py`, or has such a file beside it, gets its own file by that name, and then an error
-    about a circular import or a missing attribute, which no line of ours raises.
+    about a circular import or a missing attribute, which no line of ours raises: a warning tells it first. The other names are
+    common ones, and a program of `nn` alone may have such files: only an error about a name of ours is followed by the remedy.
 
     Args:
         package: the `__init__.py` of `nn`.
     """
     home = package.removesuffix(_OWN)
-    # Where Python looks first: it finds the package there, and a search of the whole path takes longer than the rest of `nn`.
-    if _PROJECT not in sys.modules and sys.path and os.path.join(sys.path[0], "") == home:
+    # Where Python looks first: it finds the packages there, and a search of the whole path takes longer than the rest of `nn`.
+    first = bool(sys.path) and os.path.join(sys.path[0], "") == home
+    hidden = [name for name in (_PROJECT, *_OTHERS) if not (first and name not in sys.modules) and _is_elsewhere(name, home)]
+    if not hidden:
         return
-    if _PROJECT in sys.modules:
+    import _psgd_packages  # noqa: PLC0415 - as below
+
+    if _PROJECT in hidden:
+        _psgd_packages.warn_of(_PROJECT)
+    if others := {*hidden} - {_PROJECT}:
+        _psgd_packages.tell_behind(others)
+
+
+def _is_elsewhere(name: str, home: str) -> bool:
+    """Return whether Python finds a file under the name of a package that is not the one in the folder `home`."""
+    if name in sys.modules:
         # None stands there for a package that must not be imported
-        spec = getattr(sys.modules[_PROJECT], "__spec__", None)
+        spec = getattr(sys.modules[name], "__spec__", None)
     else:
         # As `importlib.util.find_spec` does, which is not loaded by then. A finder in the style of before may lack it.
         looks = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-        spec = next(filter(None, (look(_PROJECT, None) for look in looks if look is not None)), None)
+        spec = next(filter(None, (look(name, None) for look in looks if look is not None)), None)
     found = spec.origin if spec is not None else None
     # By the texts of both, which is fast: links and other spellings are left to what is then called.
-    if found is not None and found != home + _OWN.replace("nn", _PROJECT):
-        import _psgd_packages  # noqa: PLC0415 - as below
-
-        _psgd_packages.warn_of(_PROJECT)
+    return found is not None and found != home + _OWN.replace("nn", name)
 
 
 def _imported(module: str) -> ModuleType:

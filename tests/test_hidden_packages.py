@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -161,6 +162,41 @@ def test_a_file_of_another_name_of_ours_is_nothing_to_a_program_of_nn(tmp_path: 
         hide(tmp_path, name)
     finished = python(tmp_path, "-c", "import nn")
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("program", ["executor.py", "mine.py"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "from executor import local_nodes, ClusterExecutor",
+        "import executor\nexecutor.ClusterExecutor",
+        "from executor.parallel import Context",
+        "import executor.parallel",
+    ],
+)
+def test_a_program_of_nn_that_asks_a_hidden_package_for_a_name_of_ours_is_told(
+    program: str, after: str, tmp_path: Path
+) -> None:
+    """Behind Python's error, which is raised by no line of ours."""
+    hide(tmp_path, "executor")
+    (tmp_path / program).write_text(f"import nn\n{after}\n")
+    finished = python(tmp_path, program)
+    assert finished.returncode == 1 and finished.stderr.count(sentence(tmp_path, "executor")) == 1, finished.stderr
+    assert finished.stderr.startswith("Traceback ") and finished.stderr.splitlines()[-1].startswith(str(tmp_path))
+
+
+def test_one_whose_own_name_its_own_file_lacks_is_told_nothing_of_ours(tmp_path: Path) -> None:
+    hide(tmp_path, "executor")
+    for after in ("from executor import mistyped", "import executor; executor.mistyped", "import executor.mistyped", "1 / 0"):
+        finished = python(tmp_path, "-c", f"import nn\n{after}")
+        assert finished.returncode == 1 and "hides the package" not in finished.stderr, finished.stderr
+
+
+def test_a_ctrl_c_that_was_told_has_no_traceback_beside_a_hidden_package(tmp_path: Path) -> None:
+    hide(tmp_path, "executor")
+    program = "import nn\nfrom rpc.submit.terminal import interrupted\nraise interrupted()"
+    finished = python(tmp_path, "-W", "ignore", "-c", program)
+    assert (finished.returncode, finished.stderr) == (-signal.SIGINT, "")
 
 
 def test_a_finder_in_the_style_of_before_is_passed_over(tmp_path: Path) -> None:
