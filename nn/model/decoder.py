@@ -11,7 +11,7 @@ from nn import arguments
 from nn.arguments import Settled
 from nn.arrays import BATCH, LENGTH, Array, zeros
 from nn.model.model import Model
-from nn.operation.attention import Attention, CachedAttention
+from nn.operation.attention import Attention, CachedAttention, DropoutAttention
 from nn.operation.broadcasting import Broadcasting
 from nn.operation.elementwise import Elementwise
 from nn.operation.index import Index, Lookup
@@ -183,8 +183,9 @@ class CachedDecoder(Settled):
         if isinstance(operation, Lookup) and moved == [first]:
             return operation
         if min(ranks) > 2 and len(ranks) == 1 and first in copies:
-            plain = isinstance(operation, Attention) and not isinstance(operation, CachedAttention) and operation.causal
-            if plain and len(node.inputs) == 3 and len(moved) == 3:
+            # Not of a class derived from them, which may compute something else.
+            known = isinstance(operation, Attention) and type(operation) in (Attention, DropoutAttention) and operation.causal
+            if known and len(node.inputs) == 3 and len(moved) == 3:
                 if node not in self._caches:
                     heads = [(self.batch, each.shape[2], self._length, each.shape[3]) for each in node.inputs[1:]]
                     self._caches[node] = zeros(heads[0], self._store.dtype), zeros(heads[1], self._store.dtype)

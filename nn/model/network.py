@@ -227,7 +227,7 @@ class Network(
         It may be set at any time, and holds from the next `setup` or `compile` on, before which `fit` of a model that is set up
         refuses. `train_on_batch` and `compute_gradients` go on with the variables that `setup` found: so a discriminator that
         learns is frozen in the model that trains its generator. Set for a model, it is set for each of its layers; one that is
-        thawed afterwards is trained.
+        thawed afterwards is trained. Frozen before it has variables, a model is frozen as a whole, whatever its layers say.
         """
         if self._graph is None:
             return self._trainable

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nn.arrays import Array, Shape
-from nn.operation.noise import write_mask
+from nn.operation.noise import DRAWS, write_mask
 from nn.operation.operation import Mode, Operation, batch_leads
 from nn.operation.reduction import maximum_of_rows
 from nn.operation.rotary import Place
@@ -166,9 +166,10 @@ class DropoutAttention(Attention):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
-        # Own memory, not scratch: as that of `Noise`.
-        self._dropped = self._lasting.empty(self._weights.shape, dtype)
-        self._draws = self._lasting.empty(self._weights.shape, np.dtype(np.float32))
+        # Own memory, not scratch, and in training alone: as that of `Noise`.
+        batch, *others = self._weights.shape
+        self._dropped = self._lasting.empty((batch if self.training else 0, *others), dtype)
+        self._draws = self.scratch.empty((min(DRAWS, self._dropped.size),), np.dtype(np.float32))
 
     def begin(self, mode: Mode, position: int) -> None:
         self._active = mode.training and self.rate > 0

@@ -36,7 +36,9 @@ class Noise(Elementwise):
         return shapes[0][0] == BATCH
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        drawn = (output[0], *(1,) * (len(output) - 2), output[-1]) if self.by_channel else output
+        # A plan that only predicts draws nothing.
+        batch = output[0] if self.training else 0
+        drawn = (batch, *(1,) * (len(output) - 2), output[-1]) if self.by_channel else (batch, *output[1:])
         # Own memory, not scratch: it is drawn in `begin`, before other operations run, and backward reads it.
         self._noise = self._lasting.empty(drawn, dtype)
 
@@ -67,20 +69,37 @@ class DropoutOperation(Noise):
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
         super().allocate(shapes, output, dtype)
-        self._draws = self._lasting.empty(self._noise.shape, np.dtype(np.float32))
+        self._draws = self.scratch.empty((min(DRAWS, self._noise.size),), np.dtype(np.float32))
 
     def _draw(self, key: tuple[int, ...], position: int) -> None:
         write_mask(key, position, self.strength, self._draws, self._noise)
 
 
+DRAWS = 16_384
+"""Numbers that are drawn at once: they are compared while they lie in the cache, and need no memory as large as the mask."""
+
+
 def write_mask(key: tuple[int, ...], position: int, rate: float, draws: Array, out: Array) -> None:
-    """Write 0 with probability `rate`, else 1 / (1 - rate); `draws` is work space of float32 in the shape of `out`."""
+    """Write 0 with probability `rate`, else 1 / (1 - rate), into a contiguous array.
+
+    Args:
+        key: as of `Mode`.
+        position: of the operation in the graph.
+        rate: from 0 to below 1.
+        draws: work space of float32, as many numbers as `out` has, or `DRAWS`.
+        out: takes the mask.
+    """
     # The seed keys the generator, the counters tell epoch, batch and block.
     seed, *counters = key
-    keyed(seed, "dropout", *counters, position).random(dtype=np.float32, out=draws)
-    # Draws are from [0, 1): just the share `rate` of them lies below it.
-    np.greater_equal(draws, rate, out=out)
-    np.multiply(out, 1 / (1 - rate), out=out)
+    generator = keyed(seed, "dropout", *counters, position)
+    cells = out.reshape(-1)
+    for start in range(0, cells.size, DRAWS):
+        part = cells[start : start + DRAWS]
+        drawn = draws[: part.size]
+        generator.random(dtype=np.float32, out=drawn)
+        # Draws are from [0, 1): just the share `rate` of them lies below it.
+        np.greater_equal(drawn, rate, out=part)
+        np.multiply(part, 1 / (1 - rate), out=part)
 
 
 class GaussianDropoutOperation(Noise):
@@ -133,7 +152,7 @@ class NormalDraw(Operation):
         return shapes[0][0] == BATCH
 
     def allocate(self, shapes: Sequence[Shape], output: Shape, dtype: np.dtype[Any]) -> None:
-        self._draws = self._lasting.empty(output, np.dtype(np.float32))
+        self._draws = self._lasting.empty((output[0] if self.training else 0, *output[1:]), np.dtype(np.float32))
 
     def begin(self, mode: Mode, position: int) -> None:
         self._active = mode.training

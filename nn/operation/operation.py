@@ -81,8 +81,8 @@ class Operation(ABC):
     whether a loss can work with the end of a model."""
 
     scratch: Scratch = OwnMemory()
-    """Where `allocate` gets memory that is needed during one call of forward or backward only. A plan sets it: operations that
-    run one after the other share it, so its content at the beginning of a call means nothing."""
+    """Where `allocate` gets memory that is needed during one call of begin, forward or backward only. A plan sets it:
+    operations that run one after the other share it, so its content at the beginning of a call means nothing."""
 
     #: Where `allocate` gets memory that lasts from forward to backward of one run. A plan sets it: plans share it, so its
     #: content at the beginning of forward means nothing.

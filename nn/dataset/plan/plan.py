@@ -90,7 +90,7 @@ class Plan:
         arguments.one_of(self._owner, "unknown", self.unknown, get_args(UnknownTexts))
         arguments.one_of(self._owner, "dtype", self.dtype, _DTYPES)
         check_marks(self._owner, self.spelling.decimal, self.spelling.thousands)
-        check_delimiter(self._owner, self.delimiter)
+        object.__setattr__(self, "delimiter", check_delimiter(self._owner, self.delimiter))
         check_encoding(self._owner, self.encoding)
         arguments.instance(self._owner, "label_axis", self.label_axis, bool)
 

@@ -824,6 +824,11 @@ def test_a_damaged_plan_is_refused(change, text):
         Model.from_bytes(whole.replace(b"psgd.plan/1", b"psgd.plan/9"))
 
 
+def test_a_tab_in_two_characters_is_one_in_a_plan_too():
+    content = table(CITIES).plan.to_dict() | {"delimiter": r"\t"}
+    assert Plan.from_dict(content).delimiter == Plan(delimiter=r"\t").delimiter == "\t"
+
+
 CELL = st.one_of(st.text("ab1 ,.-'7", max_size=4), st.sampled_from(["NA", "true", "2001-05-01", "inf", "1,5", "007"]))
 
 

@@ -1,14 +1,17 @@
 """Sequences continued position by position: the scores are those of the whole, and draws are what they should be."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nn
+from nn.arrays import Array
 from nn.layer import GLU, Add, Dense, Embedding, GlobalAveragePool, Layer, MultiHeadAttention, RMSNorm
 from nn.model import CachedDecoder, Model, Transformer
 from nn.model.decoder import Picker
+from nn.operation import Attention
 from nn.random import keyed
 from nn.value import Value
 
@@ -44,6 +47,14 @@ def functional(norm: Any = RMSNorm, end: Any = None, **attention: Any) -> Model:
     h = Dense(VOCABULARY)(GLU()(Dense(6)(nn.activation.SiLU()(h))))
     made: Model = ready(Model(x, h if end is None else end(h)))
     return made
+
+
+class TwiceAttention(Attention):
+    """Attention of a class of one's own, with means of another size."""
+
+    def forward(self, inputs: Sequence[Array], out: Array) -> None:
+        super().forward(inputs, out)
+        np.multiply(out, 2, out=out)
 
 
 MODELS = {
@@ -164,6 +175,12 @@ def test_scores_of_any_size_are_drawn_from() -> None:
 def test_what_does_not_fit_is_named(use: Any, text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=text):
         use()
+
+
+def test_attention_of_a_class_of_ones_own_is_not_taken_for_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nn.layer.attention.Attention", TwiceAttention)
+    with pytest.raises(ValueError, match=r"TwiceAttention in MultiHeadAttention .* is not known to be such"):
+        CachedDecoder(functional())
 
 
 @pytest.mark.parametrize("temperature", [0, 1.0])

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import nn
+from nn.arrays import OwnMemory
 from nn.layer import Dense, MultiHeadAttention
-from nn.operation import Attention, DropoutAttention, Mode
+from nn.operation import Attention, DropoutAttention, DropoutOperation, GaussianNoiseOperation, Mode, NormalDraw
+from nn.random import keyed
 from nn.testing import check_gradients
 from tests.contract.nn_rows.graph_row import softmax
 
@@ -49,6 +51,45 @@ def test_the_share_that_is_left_out():
     part.allocate(shapes, shapes[0], np.dtype(np.float32))
     part.begin(Mode(training=True, key=(0, 0, 0, 0)), 1)
     assert np.mean(part._dropped == 0) == pytest.approx(0.3, abs=0.005)
+
+
+class Counting(OwnMemory):
+    """Memory that counts its bytes."""
+
+    def __init__(self):
+        self.bytes = 0
+
+    def empty(self, shape, dtype):
+        found = super().empty(shape, dtype)
+        self.bytes += found.nbytes
+        return found
+
+
+def lasting(part, shapes, output, training):
+    """Return the bytes that an operation keeps from forward to backward."""
+    part._lasting, part.training = Counting(), training
+    part.allocate(shapes, output, np.dtype(np.float64))
+    return part._lasting.bytes
+
+
+def test_draws_take_memory_in_training_alone_and_once():
+    shapes = [(6, 50, 4, 2)] * 3
+    plain, weights = lasting(Attention(), shapes, shapes[0], True), 6 * 4 * 50 * 50 * 8
+    assert lasting(DropoutAttention(rate=0.1), shapes, shapes[0], True) == plain + weights
+    assert lasting(DropoutAttention(rate=0.1), shapes, shapes[0], False) == plain
+    for noise in (DropoutOperation, GaussianNoiseOperation):
+        assert lasting(noise(0.1), shapes[:1], shapes[0], True) == 6 * 50 * 4 * 2 * 8
+        assert lasting(noise(0.1), shapes[:1], shapes[0], False) == 0
+    assert lasting(NormalDraw(), shapes[:1], shapes[0], False) == 0
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 8192), (1, 16_385), (70, 40, 33), (0, 4)])
+def test_masks_that_are_drawn_in_parts_are_those_of_one_draw(shape):
+    part = DropoutOperation(0.3)
+    part.allocate([shape], shape, np.dtype(np.float32))
+    part.begin(Mode(training=True, key=(1, 2, 3, 4)), 5)
+    drawn = keyed(1, "dropout", 2, 3, 4, 5).random(dtype=np.float32, size=shape)
+    assert np.array_equal(part._noise, (drawn >= 0.3) * np.float32(1 / 0.7))
 
 
 @pytest.mark.parametrize("causal", [False, True])
