@@ -56,7 +56,9 @@ def trained(workers: int = 2, ps: bool = False, **options: Any) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("finished")
-    return trained(directory=place, checkpoint_every="epoch", assignment_type=FixedBlockAssignment.of(4)).resolve()
+    # with `keep_every` training waits for the disk, and leaves no checkpoint out
+    options = {"checkpoint_every": "epoch", "keep_every": 1}
+    return trained(directory=place, assignment_type=FixedBlockAssignment.of(4), **options).resolve()
 
 
 @pytest.fixture
@@ -337,7 +339,7 @@ def test_epochs_are_verified_on_other_workers(run: Path, capsys: pytest.CaptureF
         found = json.loads(out)
         assert (code, found.pop("signature")["state"]) == (0, "none")
         # tables of steps and packets are those of two workers
-        assert found.pop("not computed") == [f"{kind}-*.csv" for kind in ("TR", "LEDGER", "AC", "BY")]
+        assert found.pop("not computed") == [f"{kind}-*.csv" for kind in ("TR", "LEDGER", "BL", "AC", "BY")]
         assert found == {"equal": True, "epochs": [3, 3], "from": 2, "workers": workers}
 
 

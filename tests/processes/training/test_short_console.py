@@ -174,7 +174,7 @@ def test_a_fault_is_a_sentence(tmp_path: Path) -> None:
     lines = piped(tmp_path, "parallel_sgd.local_workers(2)", on_failure="restart", fault="kill 1@e2.b3")
     told = [line for line in lines if line.startswith(("error ", "warning "))]
     assert len(told) == 2 and len(lines) < 25, lines
-    assert re.search(r"Node\(1\) on .*, epoch 2, batch 3: killed by signal 9 \(SIGKILL\)\.$", told[0])
+    assert re.search(r"Node\(1\) on .*, in epoch 2, batch 3: killed by signal 9 \(SIGKILL\)\.$", told[0])
     assert told[1].endswith("All nodes start again from the newest state that any of them has (restart 1 of at most 3).")
     assert any(re.match(rf"done in {SECONDS} \(training {SECONDS}\), 1 restart: computing", line) for line in lines)
     # rows of the second that the worker had not written
