@@ -28,6 +28,7 @@ __all__ = [
     "mark_told",
     "refusal",
     "refusal_of_module",
+    "remedy_of",
     "tell_behind",
     "warn_of",
 ]
@@ -124,11 +125,24 @@ def tell_behind(packages: Collection[str]) -> None:
         if is_told(error) and before is sys.__excepthook__:
             return
         before(kind, error, traceback)
-        package, name = _asked(error, traceback)
-        if package in packages and _is_ours(package, name) and (problem := _problem(package)):
+        if problem := remedy_of(error, packages):
             sys.stderr.write(f"{problem}\n")
 
     sys.excepthook = tell
+
+
+def remedy_of(error: BaseException, packages: Collection[str] = NEEDED) -> str:
+    """Return which file hides a package, and the remedy, where an error is about a name of ours that the package is asked for.
+
+    Args:
+        error: the error.
+        packages: names of the packages to tell of.
+
+    Returns:
+        "" for any other error.
+    """
+    package, name = _asked(error)
+    return _problem(package) if package in packages and _is_ours(package, name) else ""
 
 
 def is_answer(error: BaseException) -> bool:
@@ -262,7 +276,7 @@ def _tell_alone() -> None:
     sys.excepthook = tell
 
 
-def _asked(error: BaseException, traceback: TracebackType | None) -> tuple[str, str]:
+def _asked(error: BaseException) -> tuple[str, str]:
     """Return the module and its name that the statement of an error has asked for in vain; "" for each that is not known."""
     package = name = ""
     if isinstance(error, ModuleNotFoundError):
@@ -271,6 +285,7 @@ def _asked(error: BaseException, traceback: TracebackType | None) -> tuple[str, 
     elif isinstance(error, ImportError):
         import dis  # noqa: PLC0415 - for errors alone
 
+        traceback = error.__traceback__
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
         for each in () if traceback is None else dis.get_instructions(traceback.tb_frame.f_code):

@@ -122,6 +122,18 @@ def test_a_script_of_psgd_launch_is_not_in_the_way(tmp_path: Path) -> None:
     assert finished.returncode == 0 and "[0] <class 'nn.layer." in finished.stdout, finished.stderr
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize("after", ["from executor import ClusterExecutor", "import executor\nexecutor.ClusterExecutor"])
+def test_a_script_of_psgd_launch_that_asks_its_own_file_for_a_name_of_ours_is_told(after: str, tmp_path: Path) -> None:
+    hide(tmp_path, "executor")
+    (tmp_path / "script.py").write_text(f"import nn\n{after}\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    finished = python(elsewhere, "-m", "psgd", "launch", tmp_path / "script.py")
+    told = f"{tmp_path / 'executor.py'} hides the package 'executor' of Parallel-SGD, which is in executor: rename this file"
+    assert finished.returncode == 1 and told in finished.stderr, finished.stderr  # paths of ours are short in a worker's report
+
+
 NOTEBOOK = """
 import nbclient, nbformat
 book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import parallel_sgd")])

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from _psgd_packages import is_answer
+from _psgd_packages import is_answer, remedy_of
 
 from ..code_closure import OWN_PACKAGES
 from ..errors import JobAborted
@@ -48,11 +48,17 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
 
 
 def add_remedy(error: BaseException) -> None:
-    """Add the remedy to an error of user code that names none: of a spawned process, or of a thread that cannot be started."""
+    """Add the remedy to an error of user code that names none: of a spawned process, of a thread that cannot be started, or
+    about a package that a file of the user's hides.
+    """
     if _is_of_spawning(error):
         error.args = (f"{error}; {_SPAWNED}",)
     elif type(error) is RuntimeError and (limit := limit_met(error)):
         error.args = (f"{error}: {limit}",)
+    elif remedy := remedy_of(error):
+        error.args = (f"{error}; {remedy}",)
+        if isinstance(error, ImportError):
+            error.msg = error.args[0]  # which its text is
 
 
 def _is_of_spawning(error: BaseException) -> bool:
