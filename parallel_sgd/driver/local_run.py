@@ -41,7 +41,7 @@ from ..record.identity import Told, own_identity
 from ..record.job_record import keep_identities
 from ..record.ledger import collect
 from ..record.report import FIGURES, CommonTables, ServerTraffic, TrainingReport, model_name
-from ..record.run import JobResult, new_run
+from ..record.run import JobResult, new_run, unwritable
 from ..record.spared import spared
 from ..record.table import Earlier
 from ..run_page.outcome import reported
@@ -388,8 +388,11 @@ class _NodesHere:
         if node not in self._folders:
             folder = self._folders[node] = self._run.path / node_folder(node)
             if node < 0 or node in self._tabled or self._spec.options.checkpoint_every is not None:
-                folder.mkdir()
-                self._run.has(node)
+                try:
+                    folder.mkdir()
+                    self._run.has(node)
+                except OSError as error:
+                    raise unwritable(self._spec.options.directory, error) from error
         return self._folders[node]
 
     def _monitor(self, node: int) -> Monitor:

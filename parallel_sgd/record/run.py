@@ -35,7 +35,7 @@ from nn.model.history import VALIDATION, Results, in_notebook, show
 from nn.tensor_files import parse, read_file
 from rpc.launch import LocalAgents
 from rpc.submit import Run, RunFolder, node_folder
-from rpc.support.files import publish
+from rpc.support.files import is_full, publish
 from rpc.support.logs import SUBMIT_LOGGER, clean, get_logger
 
 from ..checkpoint.choose import choose
@@ -235,11 +235,17 @@ def new_run(spec: JobSpec, arrays: Arrays, job: str, nodes: str) -> tuple[RunFol
         return run, write_job_file(run.make(), spec, arrays, job)
     except OSError as error:
         run.close()  # the part of the files that a full disk took would fill it
-        shown, full = str(spec.options.directory)[:200], str(Path(spec.options.directory).absolute())[:200]
-        # the default says nothing of itself
-        which = repr(shown) if shown == full else f"{shown!r}, which is {full}"
-        told = f"'directory' must be a folder that can be written to, got {which}: {error.strerror}"
-        raise ValueError(f"{told}. Start in a folder of your own, or name one.") from error
+        raise unwritable(spec.options.directory, error) from error
+
+
+def unwritable(directory: str | Path, error: OSError) -> ValueError:
+    """Return the error of a run that cannot begin in `directory`, from that of its file."""
+    shown, full = str(directory)[:200], str(Path(directory).absolute())[:200]
+    # the default says nothing of itself
+    which = repr(shown) if shown == full else f"{shown!r}, which is {full}"
+    told = f"'directory' must be a folder that can be written to, got {which}: {error.strerror}"
+    remedy = "Make room there, or name another one" if is_full(error) else "Start in a folder of your own, or name one"
+    return ValueError(f"{told}. {remedy}.")
 
 
 def place_work(run: RunFolder, job: str, agents: LocalAgents) -> None:

@@ -213,7 +213,12 @@ def reported(run: RunFolder, spec: JobSpec, samples: Sequence[int], job: str) ->
                         outcome.tell_how_it_goes_on(run.path)
             # RUN-8: neither the result nor the error of the job gives way to its page
             except Exception as error:  # noqa: BLE001  the files may hold anything
-                _log.warning("The report of the run could not be written (%s: %s).", type(error).__name__, error)
+                if isinstance(error, OSError) and error.filename:
+                    what = f"{shown(Path(error.filename))}: {error.strerror}"
+                    remedy = f" When that is mended, 'psgd report {shown(run.path)}' writes it from what is there."
+                else:
+                    what, remedy = f"{type(error).__name__}: {error}", ""
+                _log.warning("The report of the run could not be written (%s).%s", what, remedy)
             with spared("The last state of the live page"):
                 if live is not None:
                     live.end = outcome.end

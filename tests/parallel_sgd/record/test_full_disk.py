@@ -16,6 +16,7 @@ from nn.dataset import Digits
 from nn.dataset.transforms import ImageCls
 from parallel_sgd.record import table
 from parallel_sgd.run_page import outcome
+from rpc.submit import run_folder
 from rpc.support.logs import SUBMIT_LOGGER
 from tests.parallel_sgd.networks import mlp
 
@@ -53,6 +54,25 @@ def test_a_table_that_is_never_written_ends_no_training(
     assert any("cannot be written, training goes on and its rows are kept: No space left" in line for line in caplog.messages)
 
 
+@pytest.mark.parametrize("what", ["the record of the run", "the folder of a node"])
+@pytest.mark.parametrize("make", [parallel_sgd.in_process, parallel_sgd.simulated])
+def test_a_run_that_cannot_begin_is_told_in_a_sentence(
+    make: Callable[[int], Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job file was written, and took the last room."""
+    if what == "the record of the run":
+        monkeypatch.setattr(run_folder, "publish", full_for(run_folder.publish, "job.json"))
+    else:
+        monkeypatch.setattr(Path, "mkdir", full_for(Path.mkdir, "Node-"))
+    with pytest.raises(ValueError, match=r"^'directory' must be a folder that can be written to, got ") as caught:
+        trained(make(2), tmp_path)
+    assert str(caught.value) == (
+        f"'directory' must be a folder that can be written to, got '{tmp_path}': No space left on device. "
+        "Make room there, or name another one."
+    )
+    assert not list(tmp_path.glob("runs/P-SGD*"))
+
+
 def test_a_run_without_models_does_not_say_that_it_has_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -61,6 +81,10 @@ def test_a_run_without_models_does_not_say_that_it_has_some(
     with caplog.at_level(logging.INFO, SUBMIT_LOGGER):
         result = trained(parallel_sgd.in_process(1), tmp_path)
     assert result["accuracy"] > 0
+    assert (
+        f"The report of the run could not be written ({tmp_path}/runs/P-SGD-1/outcome.json: No space left on device). "
+        f"When that is mended, 'psgd report {tmp_path}/runs/P-SGD-1' writes it from what is there."
+    ) in caplog.messages
     told = [line for line in caplog.messages if line.startswith("The run is done")]
     assert told == [f"The run is done, and what could be written of it, without a model, is in {tmp_path}/runs/P-SGD-1."], (
         caplog.text
