@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ..support.files import parsed, publish, read_below
+from ..support.files import parsed, publish, read_below, remove_drafts
 from ..support.identity import is_job_id
 from ..support.logs import SUBMIT_LOGGER, get_logger
 
@@ -32,6 +32,7 @@ RECORD: Final = "job.json"
 _NODE = re.compile(r"Node--?[0-9]+-Retrieve")
 _OUR_LINK = re.compile(rf"(?:{RUNS}/[^/]+/{_NODE.pattern}|[^/]+-[0-9]+)")
 _log = get_logger(SUBMIT_LOGGER)
+_looked: set[str] = set()
 
 
 def node_folder(node: int) -> str:
@@ -164,6 +165,9 @@ class RunFolder:
         """Make a new folder: the program that makes it has its number, which no run has had before."""
         root = self.directory / RUNS
         root.mkdir(parents=True, exist_ok=True)
+        if (known := str(root.absolute())) not in _looked:
+            _looked.add(known)  # once in a process: there may be many runs
+            _remove_drafts_in(root)
         mine = _numbered(self._title)
         # marks of deleted runs count, too: a number is never given twice
         taken = [int(match[1]) for name in os.listdir(root) if (match := mine.fullmatch(name))]
@@ -226,6 +230,13 @@ class RunFolder:
                     _log.warning("%s does not lead to %s: %s.", shown(link), shown(link.parent / target), error.strerror)
                 return
             done = target
+
+
+def _remove_drafts_in(root: Path) -> None:
+    """Remove what killed submitters have left of single files in the folders of runs."""
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        for folder in [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]:
+            remove_drafts(folder)
 
 
 def delete_run(run: Run) -> None:

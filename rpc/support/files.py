@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
+import fcntl
 import json
 import logging
 import os
@@ -47,6 +48,7 @@ NOT_REGULAR: Final = "it is no regular file of its own"
 PAUSE_SECONDS: Final = 0.5
 """Between two tries to write to a full disk."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ ()+-]{0,127}")
+_DRAFT = re.compile(r"\..+\.[0-9a-f]{16}")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?", re.IGNORECASE)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -90,21 +92,51 @@ def publish(path: Path, text: str | bytes, mode: int = PRIVATE, *, lasting: bool
 
     Raises: OSError; then nothing is left behind.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which no other user can have made before us
-    _replace(path, draft, text, os.O_EXCL, mode, lasting)
+    while True:
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # which no other user can have made before us
+        if _replace(path, draft, text, os.O_EXCL, mode, lasting):
+            return
 
 
-def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, lasting: bool) -> None:
+def remove_drafts(folder: Path) -> None:
+    """Remove the drafts of `publish` in `folder` whose process was killed, by its lock: the kernel lets go of it then."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        found = [Path(entry.path) for entry in entries if _DRAFT.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)]
+        for path in found:
+            with contextlib.suppress(OSError):
+                descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+                finally:
+                    os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Lock a new draft; return False where `remove_drafts` of another process has met it before."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks, on which none is removed
+        return True
+    return os.fstat(descriptor).st_nlink > 0
+
+
+def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, lasting: bool) -> bool:
+    """Replace a file by a draft; return False, and do nothing, where another process has removed the draft of its own name."""
     try:
         descriptor = open_to_write(draft, flags, mode)
         try:
+            if flags & os.O_EXCL and not _is_locked(descriptor):
+                return False
             _write(descriptor, text)
             if lasting:
                 os.fsync(descriptor)  # before it has its name
+            # the old content or the new one, never a part; within the lock
+            os.replace(draft, path)
         finally:
             os.close(descriptor)
-        # the old content or the new one, never a part
-        os.replace(draft, path)
     except OSError as error:
         with contextlib.suppress(OSError):
             draft.unlink()
@@ -112,6 +144,7 @@ def _replace(path: Path, draft: Path, text: str | bytes, flags: int, mode: int, 
         # deleted: None would be told, as "-> None"
         del error.filename2
         raise
+    return True
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:

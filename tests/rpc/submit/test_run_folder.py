@@ -159,6 +159,46 @@ for number in range(40):
 """
 
 
+_STANDS = """
+import os, sys
+from pathlib import Path
+from rpc.support import files
+def stand(draft, path):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    replace(draft, path)
+replace, os.replace = os.replace, stand
+files.publish(Path(sys.argv[1]), "text")
+"""
+
+
+def test_drafts_of_killed_programs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the next run that begins; those of programs that are there, and files of others, stay."""
+    first = run(tmp_path, "a").path
+    command = [sys.executable, "-c", _STANDS]
+    made = [
+        subprocess.Popen([*command, str(first / name)], env={"PYTHONPATH": str(ROOT)}, stdin=-1, stdout=-1, text=True)
+        for name in ("killed", "lives")
+    ]
+    try:
+        for program in made:
+            assert program.stdout is not None and program.stdout.readline() == "ready\n"
+        made[0].kill()
+        made[0].wait()
+        (first / ".of.mine").touch()
+        assert len([name for name in os.listdir(first) if name.startswith(".killed.")]) == 1
+        monkeypatch.setattr(run_folder, "_looked", set(), raising=False)
+        run(tmp_path, "b")
+        left = sorted(name for name in os.listdir(first) if name.startswith("."))
+        assert [name.rpartition(".")[0] for name in left] == [".lives", ".of"]
+        made[1].communicate("\n", timeout=60)
+        assert made[1].returncode == 0 and (first / "lives").read_text() == "text"
+    finally:
+        for program in made:
+            program.kill()
+            program.communicate()
+
+
 @pytest.mark.long
 @covers("SUB-44")
 def test_several_programs_at_once(tmp_path: Path) -> None:
