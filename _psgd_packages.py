@@ -101,14 +101,19 @@ def check(package: str) -> None:
         warn_of(name)
 
 
+# `warnings` forgets what it has told whenever a library, such as NumPy at its import, changes the filters
+_warned: set[str] = set()
+
+
 def warn_of(package: str) -> None:
-    """Warn where a package that the program may not need is hidden.
+    """Warn, once for all packages that look, where a package that the program may not need is hidden.
 
     Args:
         package: its name.
     """
-    if problem := _problem(package):
-        warnings.warn(problem, RuntimeWarning, stacklevel=1)  # once for all packages, as it comes from one line
+    if (problem := _problem(package)) and problem not in _warned:
+        warnings.warn(problem, RuntimeWarning, stacklevel=1)
+        _warned.add(problem)
 
 
 def tell_behind(packages: Collection[str]) -> None:

@@ -220,9 +220,10 @@ def test_a_finder_in_the_style_of_before_is_passed_over(tmp_path: Path) -> None:
     assert (finished.returncode, "AttributeError" in finished.stderr) == (0, False), finished.stderr
 
 
-def test_one_that_is_not_needed_is_warned_of_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["import psgd, parallel_sgd, rpc", "import nn, parallel_sgd; parallel_sgd.ParallelSGD"])
+def test_one_that_is_not_needed_is_warned_of_once(program: str, tmp_path: Path) -> None:
     hide(tmp_path, "executor")
-    finished = python(tmp_path, "-c", "import psgd, parallel_sgd, rpc; print('runs')")
+    finished = python(tmp_path, "-c", f"{program}; print('runs')")
     assert finished.stdout == "runs\n" and finished.stderr.count(sentence(tmp_path, "executor")) == 1
 
 
